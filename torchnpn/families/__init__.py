@@ -1,0 +1,73 @@
+"""Exponential families: what a distribution is, its moments, its densities, and divergences between two of them."""
+
+from __future__ import annotations
+
+import difflib
+
+from torchnpn.families.base import ExponentialFamily
+from torchnpn.families.bernoulli import Bernoulli
+from torchnpn.families.beta import Beta
+from torchnpn.families.divergence import kl
+from torchnpn.families.gamma import Gamma
+from torchnpn.families.gaussian import Gaussian
+from torchnpn.families.gumbel import Gumbel
+from torchnpn.families.inverse_gamma import InverseGamma
+from torchnpn.families.inverse_gaussian import InverseGaussian
+from torchnpn.families.negative_binomial import NegativeBinomial
+from torchnpn.families.pareto import Pareto
+from torchnpn.families.poisson import Poisson
+from torchnpn.families.rayleigh import Rayleigh
+from torchnpn.families.scale_mixture import GaussianScaleMixture
+from torchnpn.families.weibull import Weibull
+
+__all__ = [
+    "BY_NAME",
+    "Bernoulli",
+    "Beta",
+    "ExponentialFamily",
+    "Gamma",
+    "Gaussian",
+    "GaussianScaleMixture",
+    "Gumbel",
+    "InverseGamma",
+    "InverseGaussian",
+    "NegativeBinomial",
+    "Pareto",
+    "Poisson",
+    "Rayleigh",
+    "Weibull",
+    "kl",
+    "resolve",
+]
+
+BY_NAME: dict[str, type[ExponentialFamily]] = {
+    "bernoulli": Bernoulli,
+    "beta": Beta,
+    "gamma": Gamma,
+    "gaussian": Gaussian,
+    "gumbel": Gumbel,
+    "inverse_gamma": InverseGamma,
+    "inverse_gaussian": InverseGaussian,
+    "negative_binomial": NegativeBinomial,
+    "pareto": Pareto,
+    "poisson": Poisson,
+    "rayleigh": Rayleigh,
+    "weibull": Weibull,
+}
+
+
+def resolve(family: str | type[ExponentialFamily]) -> type[ExponentialFamily]:
+    """The family that a `family=` argument means: a class, or the lower-case name of one that comes with the library.
+
+    >>> resolve("negative_binomial").__name__
+    'NegativeBinomial'
+    """
+    if isinstance(family, type) and issubclass(family, ExponentialFamily):
+        return family
+    if not isinstance(family, str):
+        raise TypeError(f"family expects a name or a subclass of ExponentialFamily, got {family!r}.")
+    if family not in BY_NAME:
+        close = difflib.get_close_matches(family.lower(), BY_NAME, n=1)
+        hint = f" Did you mean {close[0]!r}?" if close else ""
+        raise ValueError(f"family expects one of {', '.join(BY_NAME)}, or a class, got {family!r}.{hint}")
+    return BY_NAME[family]

@@ -1,0 +1,32 @@
+"""How far moments may go before a positive family's parameters leave floating point: used by every `project`.
+
+A network may hand over any finite moments: a variance of zero, a mean that is not positive. The nearest moments whose
+parameters, and whose gradients through them, stay finite take their place. With eps the type's rounding unit (float32's
+for the half types, whose parameters are meant to be stored, not computed with) those are means in [eps², eps⁻²] and
+relative variances s/m² in [eps, eps^-½]: beyond 1/eps a gamma shape c = m²/s says nothing more, a point would need ∞.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from torchnpn.families.base import zero_if_point
+from torchnpn.moments import Moments
+
+
+def eps(dtype: torch.dtype) -> float:
+    return torch.finfo(torch.promote_types(dtype, torch.float32)).eps
+
+
+def positive_mean(x: Moments) -> Tensor:
+    """The mean of `x`, within [eps², eps⁻²]."""
+    unit = eps(x.mean.dtype)
+    return x.mean.clamp(unit**2, unit**-2)
+
+
+def positive_moments(x: Moments) -> tuple[Tensor, Tensor]:
+    """The mean of `x` and its relative variance s/m², both within their limits."""
+    unit, mean = eps(x.mean.dtype), positive_mean(x)
+    variance = torch.minimum(zero_if_point(x), mean.detach() ** 2 / unit)  # so that the quotient cannot overflow
+    return mean, (variance / mean / mean).clamp(unit, unit**-0.5)

@@ -1,0 +1,70 @@
+"""The Rayleigh family."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any, Self
+
+import torch
+from scipy import stats
+from torch import Tensor
+from torch.distributions import constraints
+
+from torchnpn.families import checks
+from torchnpn.families.base import ExponentialFamily, zero_if_point
+from torchnpn.families.gamma import log_mean_exp, log_mean_exp_gap
+from torchnpn.families.limits import eps, positive_mean
+from torchnpn.moments import Moments
+
+
+@dataclass(frozen=True, eq=False)
+class Rayleigh(ExponentialFamily):
+    """Rayleigh distribution p(x | σ²) = x/σ² exp(-x²/2σ²) on x > 0 (paper, Section 2.1).
+
+    Natural parameter η = -1/2σ², sufficient statistic u(x) = x², which is exponential with mean 2σ².
+    """
+
+    sigma2: Tensor  # σ² > 0
+
+    domain = (checks.POSITIVE,)
+    support = constraints.positive
+
+    @property
+    def moments(self) -> Moments:
+        return Moments((0.5 * math.pi * self.sigma2).sqrt(), (2 - 0.5 * math.pi) * self.sigma2)
+
+    @classmethod
+    def project(cls, x: Moments) -> Self:
+        """σ² = (m² + s)/2: the moment projection, which keeps E x²; one parameter cannot keep both moments."""
+        return cls.unchecked(0.5 * (positive_mean(x) ** 2 + zero_if_point(x)).clamp_max(eps(x.mean.dtype) ** -4))
+
+    @classmethod
+    def check_moments(cls, x: Moments) -> None:
+        super().check_moments(x)
+        checks.check_positive_mean(cls, x)
+
+    @property
+    def natural(self) -> tuple[Tensor, ...]:
+        return (-0.5 / self.sigma2,)
+
+    @staticmethod
+    def log_partition(*eta: Tensor) -> Tensor:
+        return -torch.log(-2 * eta[0])
+
+    def log_mean_exp(self, t: float) -> Tensor:
+        return log_mean_exp(1.0, 2 * t * self.sigma2)
+
+    def log_mean_exp_gap(self, t: float) -> Tensor:
+        return log_mean_exp_gap(1.0, 2 * t * self.sigma2)
+
+    def to_torch(self, validate_args: bool | None = None) -> torch.distributions.Weibull:
+        """A Weibull distribution of shape 2 and scale √2 σ."""
+        return torch.distributions.Weibull((2 * self.sigma2).sqrt(), torch.full_like(self.sigma2, 2.0), validate_args)
+
+    def to_scipy(self) -> Any:
+        (sigma2,) = self._numpy()
+        return stats.rayleigh(scale=sigma2**0.5)
+
+    def _log_density(self, y: Tensor) -> Tensor:
+        return torch.log(y / self.sigma2) - 0.5 * y * (y / self.sigma2)
