@@ -1,0 +1,129 @@
+"""Activations that clamp a Gaussian variable to an interval (ReLU6, hard tanh), and the step function: all exact."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from torchnpn.maps import normal, rules
+from torchnpn.maps.elementwise import Pair, Partials, apply, differentiable
+from torchnpn.moments import Moments
+
+_ACROSS = rules.legendre(8)  # over an interval narrower than one standard deviation: exact to float64
+
+
+def relu6(o: Moments) -> Moments:
+    """Moments of min(max(0, x), 6) for Gaussian x."""
+    return apply("relu6", o, torch.clamp, _clamped, 0.0, 6.0)
+
+
+def hardtanh(o: Moments, lower: float = -1.0, upper: float = 1.0) -> Moments:
+    """Moments of min(max(lower, x), upper) for Gaussian x."""
+    if not lower < upper:
+        raise ValueError(f"hardtanh expects lower < upper, got lower={lower} and upper={upper}.")
+    return apply("hardtanh", o, torch.clamp, _clamped, lower, upper)
+
+
+def heaviside(o: Moments) -> Moments:
+    """Moments of the step 1[x > 0] for Gaussian x: a_m = Φ(h), a_s = Φ(h) Φ(-h), with h = m/√s.
+
+    A point exactly at zero counts ½, as in the limit of small variance; its gradients are zero.
+    """
+    return apply("heaviside", o, _step, _heaviside)
+
+
+def _step(x: Tensor) -> Tensor:
+    return torch.heaviside(x, torch.full_like(x, 0.5))
+
+
+class _Clamped(NamedTuple):
+    """y = clamp(x, lower, upper) for x ~ N(m, s), and what its derivatives need."""
+
+    mean: Tensor
+    variance: Tensor
+    inside: Tensor  # P(lower < x < upper)
+    at_lower: Tensor  # φ(α), α = (lower - m)/√s
+    at_upper: Tensor  # φ(β), β = (upper - m)/√s
+    std: Tensor
+
+
+def _clamped_at_or_below_centre(m: Tensor, s: Tensor, lower: float, upper: float) -> _Clamped:
+    """The clamped variable for m ≤ (lower + upper) / 2, in three regimes, each a sum without bad cancellation.
+
+    With the tails A, B of `normal` and G₂(k) = φ(k) (B(k) + 2k A(k)) = E (Z² - k²)₊ beyond k:
+      mean inside:   E(y - m)/√s = φA(|α|) - φA(β),   E(y - m)²/s = 1 - G₂(|α|) - G₂(β);
+      mean below:    E(y - lower)/√s = φA(α) - φA(β),  E(y - lower)²/s = φB(α) - φB(β) - 2(β - α) φA(β);
+      std > width w: E(y - lower) = w ∫₀¹ P(x > lower + wt) dt,  E(y - lower)² = 2w² ∫₀¹ t P(x > lower + wt) dt.
+    """
+    width = upper - lower
+    alpha, std = normal.standardise(lower - m, s)
+    beta, _ = normal.standardise(upper - m, s)
+    below = alpha > 0
+    a = alpha.abs()
+    at_lower, at_upper = normal.pdf(alpha), normal.pdf(beta)
+    (A_a, B_a), (A_b, B_b) = normal.tails(a), normal.tails(beta)
+    u_a, w_a, u_b, w_b = at_lower * A_a, at_lower * B_a, at_upper * A_b, at_upper * B_b
+    shift = u_a - u_b
+    second = torch.where(below, w_a - w_b - 2 * (beta - a) * u_b, 1 - (w_a + 2 * a * u_a) - (w_b + 2 * beta * u_b))
+    tail_a, tail_b = w_a + a * u_a, w_b + beta * u_b
+    mean = torch.where(below, lower, m) + std * shift
+    variance = s * (second - shift * shift)
+    inside = torch.where(below, tail_a - tail_b, 1 - tail_a - tail_b)
+
+    step = width / std.clamp_min(width)  # at most one
+    first_wide, second_wide, inside_wide = (torch.zeros_like(m) for _ in range(3))
+    start = ((m - lower) / std.clamp_min(width)).clamp(-1e4, 1e4)
+    for t, weight in _ACROSS:
+        h = start - step * t
+        above = normal.cdf(h)
+        first_wide = first_wide + weight * above
+        second_wide = second_wide + 2 * weight * t * above
+        inside_wide = inside_wide + weight * step * normal.pdf(h)
+    wide = std > width
+    mean = torch.where(wide, lower + width * first_wide, mean)
+    variance = torch.where(wide, width**2 * (second_wide - first_wide * first_wide), variance)
+    return _Clamped(mean, variance, torch.where(wide, inside_wide, inside), at_lower, at_upper, std)
+
+
+def _reflected(m: Tensor, lower: float, upper: float) -> tuple[Tensor, Tensor]:
+    """Whether m lies above the centre, and m reflected there where it does."""
+    above = m > 0.5 * (lower + upper)
+    return above, torch.where(above, (lower + upper) - m, m)
+
+
+def _clamp_values(m: Tensor, s: Tensor, lower: float, upper: float) -> Pair:
+    above, n = _reflected(m, lower, upper)
+    y = _clamped_at_or_below_centre(n, s, lower, upper)
+    return torch.where(above, (lower + upper) - y.mean, y.mean), y.variance
+
+
+def _clamp_partials(m: Tensor, s: Tensor, lower: float, upper: float) -> Partials:
+    """f' = 1 inside, f'' = δ(x - lower) - δ(x - upper)."""
+    above, n = _reflected(m, lower, upper)
+    y = _clamped_at_or_below_centre(n, s, lower, upper)
+    std = y.std.clamp_min(torch.finfo(s.dtype).tiny ** 0.5)
+    ends = y.at_lower - y.at_upper
+    m_s = torch.where(y.std > 0, 0.5 * ends / std, 0.0)
+    s_m = 2 * ((n - y.mean) * y.inside + y.std * ends)
+    s_s = y.inside + (lower - y.mean) / std * y.at_lower - (upper - y.mean) / std * y.at_upper
+    return y.inside, torch.where(above, -m_s, m_s), torch.where(above, -s_m, s_m), s_s
+
+
+def _heaviside_values(m: Tensor, s: Tensor) -> Pair:
+    h, _ = normal.standardise(m, s)
+    return normal.cdf(h), normal.cdf(h) * normal.cdf(-h)
+
+
+def _heaviside_partials(m: Tensor, s: Tensor) -> Partials:
+    h, std = normal.standardise(m, s)
+    tiny = torch.finfo(s.dtype).tiny
+    pdf = torch.where(s > 0, normal.pdf(h), 0.0)
+    m_m, m_s = pdf / std.clamp_min(tiny**0.5), -0.5 * h * pdf / s.clamp_min(tiny)
+    balance = normal.cdf(-h) - normal.cdf(h)
+    return m_m, m_s, balance * m_m, balance * m_s
+
+
+_clamped = differentiable(_clamp_values, _clamp_partials)
+_heaviside = differentiable(_heaviside_values, _heaviside_partials)

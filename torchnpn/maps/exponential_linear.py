@@ -1,0 +1,133 @@
+"""ELU and SELU of a Gaussian variable: exact closed forms, arranged so that nothing cancels.
+
+ELU is max(0, x) + α n with n = exp(min(x, 0)) - 1. The two parts are never non-zero together, so with R, V the moments
+of max(0, x) and N, V_n those of n:
+
+    a_m = R + α N,    a_s = V + α² V_n - 2 α R N    (every term ≥ 0, as N ≤ 0).
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+from torchnpn.maps import normal, rules
+from torchnpn.maps.elementwise import Pair, Partials, apply, differentiable
+from torchnpn.maps.rectifiers import rectified, slope_in_variance
+from torchnpn.moments import Moments
+
+SELU_ALPHA, SELU_SCALE = 1.6732632423543772, 1.0507009873554805  # torch.nn.functional.selu's constants
+_WIDE = 1.0  # the variance above which the plain closed forms no longer cancel
+
+
+def elu(o: Moments, alpha: float = 1.0) -> Moments:
+    """Moments of x for x > 0 and α (exp(x) - 1) for x ≤ 0, for Gaussian x."""
+    if not alpha >= 0:
+        raise ValueError(f"elu expects alpha ≥ 0, got {alpha}.")
+    return apply("elu", o, functional.elu, _elu, alpha)
+
+
+def selu(o: Moments) -> Moments:
+    """Moments of the self-normalising ELU, λ · elu(x, α) with the usual constants, for Gaussian x."""
+    return apply("selu", o, functional.selu, _selu)
+
+
+_RULE = {torch.float32: rules.legendre(4), torch.float64: rules.legendre(12)}
+
+
+def _negative_part(m: Tensor, s: Tensor) -> Pair:
+    """N and V_n, the moments of n = exp(min(x, 0)) - 1, each regime on arguments that are safe for it."""
+    narrow = s <= _WIDE
+    s_narrow, m_left = torch.where(narrow, s, 0.0), m.clamp(max=0.0)
+    left = m < 0
+    mean_left, variance_left = _narrow_left(m_left, s_narrow)
+    mean_right, variance_right = _narrow_right(torch.where(left, 0.0, m), s_narrow)
+    mean_wide, variance_wide = _wide(m, torch.where(narrow, 2 * _WIDE, s))
+    mean = torch.where(narrow, torch.where(left, mean_left, mean_right), mean_wide)
+    variance = torch.where(narrow, torch.where(left, variance_left, variance_right), variance_wide)
+    return mean, variance
+
+
+def _narrow_right(m: Tensor, s: Tensor) -> Pair:
+    """m ≥ 0: as e^x - 1 = ∫₀¹ x e^{wx} dw, E n and E n² are integrals of positive tails φ(h) A, φ(h) B at h + w√s."""
+    h, std = normal.standardise(m, s)
+    first, second = torch.zeros_like(m), torch.zeros_like(m)
+    for w, weight in _RULE[m.dtype]:
+        A, B = normal.tails(h + w * std)
+        first = first + weight * A
+        second = second + weight * (w * B + (1 - w) * normal.tails(h + (1 + w) * std)[1])
+    pdf = normal.pdf(h)
+    mean = -std * pdf * first
+    return mean, s * pdf * second - mean * mean
+
+
+def _narrow_left(m: Tensor, s: Tensor) -> Pair:
+    """m < 0: n + 1 = e^m (1 + y), y = exp(√s min(z, a)) - 1 with a = -m/√s, and the same integrals over z < a."""
+    h, std = normal.standardise(m, s)
+    a = -h
+    first, second = torch.zeros_like(m), torch.zeros_like(m)
+    for w, weight in _RULE[m.dtype]:
+        first = first + weight * _tilted(a, w * std)[0]
+        second = second + weight * (w * _tilted(a, w * std)[1] + (1 - w) * _tilted(a, (1 + w) * std)[1])
+    beyond, top = normal.cdf(h), torch.expm1((-m).clamp_max(40.0))  # P(z > a) is zero long before e^40
+    mean = std * first + top * beyond
+    variance = s * second + top * top * beyond - mean * mean
+    return torch.expm1(m) + torch.exp(m) * mean, torch.exp(2 * m) * variance
+
+
+def _tilted(a: Tensor, mu: Tensor) -> Pair:
+    """E[z e^{μz}; z < a] and E[z² e^{μz}; z < a] for standard normal z."""
+    weight, below, pdf = torch.exp(0.5 * mu * mu), normal.cdf(a - mu), normal.pdf(a - mu)
+    return weight * (mu * below - pdf), weight * ((1 + mu * mu) * below - (a + mu) * pdf)
+
+
+def _wide(m: Tensor, s: Tensor) -> Pair:
+    """s > 1: N = e₁ - Q and E n² from e_j = E[e^{jx}; x < 0]; V_n about the likelier of the two levels 0 and -1."""
+    h, std = normal.standardise(m, s)
+    e_1, e_2 = _exponential_below_zero(m, s, h, std, 1), _exponential_below_zero(m, s, h, std, 2)
+    above, below = normal.cdf(h), normal.cdf(-h)
+    mean = e_1 - below
+    level = e_1 + above
+    variance = torch.where(m < 0, e_2 + above - level * level, e_2 - 2 * e_1 + below - mean * mean)
+    return mean, variance
+
+
+def _exponential_below_zero(m: Tensor, s: Tensor, h: Tensor, std: Tensor, j: int) -> Tensor:
+    """e_j = E[e^{jx}; x < 0] = φ(h) M(h + j√s) = e^{jm + j²s/2} Φ(-h - j√s), with Mills' ratio M = B + kA."""
+    k = h + j * std
+    A, B = normal.tails(k.abs())
+    mills = B + k.abs() * A
+    growth = torch.where(k < 0, j * m + 0.5 * j * j * s, 0.0)  # negative wherever it is used
+    return torch.where(k < 0, torch.exp(growth) * (1 - normal.pdf(k) * mills), normal.pdf(h) * mills)
+
+
+def _elu_values(m: Tensor, s: Tensor, alpha: float) -> Pair:
+    r = rectified(m, s)
+    N, V_n = _negative_part(m, s)
+    return r.mean + alpha * N, r.variance + alpha**2 * V_n - 2 * alpha * r.mean * N
+
+
+def _elu_partials(m: Tensor, s: Tensor, alpha: float) -> Partials:
+    """f' = 1[x > 0] + α e^x 1[x < 0],  f'' = α e^x 1[x < 0] + (1 - α) δ(x)."""
+    r = rectified(m, s)
+    N, V_n = _negative_part(m, s)
+    e_1 = N + r.below
+    e_2 = V_n + N * N + 2 * N + r.below
+    mean = r.mean + alpha * N
+    density = 2 * slope_in_variance(r)  # of x at 0
+    covariance = -r.mean * e_1 + alpha * (V_n + N * r.above)  # Cov(f, e^x 1[x < 0])
+    return (
+        r.above + alpha * e_1,
+        0.5 * (alpha * e_1 + (1 - alpha) * density),
+        2 * (r.mean * (r.below - alpha * e_1) + alpha**2 * V_n - alpha * (1 - alpha) * N * r.above),
+        r.above + alpha**2 * e_2 + alpha * covariance - (1 - alpha) * mean * density,
+    )
+
+
+def _selu(m: Tensor, s: Tensor) -> Pair:
+    a_m, a_s = _elu(m, s, SELU_ALPHA)
+    return SELU_SCALE * a_m, SELU_SCALE**2 * a_s
+
+
+_elu = differentiable(_elu_values, _elu_partials)

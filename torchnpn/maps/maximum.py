@@ -1,0 +1,55 @@
+"""The larger of two independent Gaussian variables: exact (Clark 1961; paper, Section 3.2)."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from torchnpn.maps.elementwise import Pair, Partials, check, differentiable
+from torchnpn.maps.rectifiers import rectified, slope_in_variance
+from torchnpn.moments import Moments
+
+
+def max2(a: Moments, b: Moments) -> Moments:
+    """Moments of max(x, y) for independent Gaussian x ~ a, y ~ b; fold it for a maximum over more.
+
+    With θ² = s₁ + s₂, h = (m₁ - m₂)/θ and g(h) = φ(h) + h Φ(h):
+        mean = m₁ Φ(h) + m₂ Φ(-h) + θ φ(h),    variance = s₁ Φ(h) + s₂ Φ(-h) - θ² g(h) g(-h).
+    """
+    check("max2", a)
+    check("max2", b)
+    if a.variance is None and b.variance is None:
+        return Moments(torch.maximum(a.mean, b.mean))
+    parts = [part for x in (a, b) for part in (x.mean, torch.zeros_like(x.mean) if x.variance is None else x.variance)]
+    dtype = parts[0].dtype
+    for part in parts:
+        dtype = torch.promote_types(dtype, part.dtype)
+    wide = torch.promote_types(dtype, torch.float32)
+    try:
+        parts = torch.broadcast_tensors(*(part.to(wide) for part in parts))
+    except RuntimeError as error:
+        shapes = ", ".join(str(tuple(part.shape)) for part in parts)
+        raise ValueError(f"max2 expects shapes that broadcast together, got {shapes}.") from error
+    mean, variance = _max2(*parts)
+    return Moments(mean.to(dtype), variance.to(dtype))
+
+
+def _values(m_1: Tensor, s_1: Tensor, m_2: Tensor, s_2: Tensor) -> Pair:
+    """max = the likelier one plus the rectified difference, so that both terms of the variance are positive."""
+    r = rectified(-(m_1 - m_2).abs(), s_1 + s_2)
+    s_likelier = torch.where(m_1 > m_2, s_1, s_2)
+    return torch.maximum(m_1, m_2) + r.excess, r.variance + s_likelier * (r.below - r.above)
+
+
+def _partials(m_1: Tensor, s_1: Tensor, m_2: Tensor, s_2: Tensor) -> Partials:
+    r = rectified(m_1 - m_2, s_1 + s_2)
+    theta = r.std.clamp_min(torch.finfo(r.std.dtype).tiny ** 0.5)
+    k, u = r.h.abs(), r.excess / theta
+    tilt = (s_1 / theta - s_2 / theta) / theta * r.pdf - r.pdf * (r.above - r.below) + 2 * r.h * r.above * r.below
+    by_mean = theta * tilt
+    by_variance = -u * (k + u) - 0.5 * r.h * tilt
+    slope = slope_in_variance(r)
+    return r.above, slope, r.below, slope, by_mean, r.above + by_variance, -by_mean, r.below + by_variance
+
+
+_max2 = differentiable(_values, _partials, inputs=4)

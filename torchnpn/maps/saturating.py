@@ -1,0 +1,44 @@
+"""Theorem 1 of the paper: the bounded activation whose moments are exact for every exponential family."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from torchnpn.families.base import ExponentialFamily
+from torchnpn.moments import Moments
+
+
+def saturating(p: ExponentialFamily, tau: float, r: float = 1.0, q: float | None = None) -> Moments:
+    """Moments of v(x) = r - q exp(-τ u(x)) for x ~ p, any family (paper, Theorem 1).
+
+    With Δ_k = log E exp(-kτ u(x)) = A(η - kτ e) - A(η) and δ = Δ_2 - 2 Δ_1 ≥ 0:
+        a_m = r - q exp(Δ_1),    a_s = q² (exp(Δ_2) - exp(2 Δ_1)) = q² exp(Δ_2) (1 - exp(-δ)).
+
+    Computed in at least float32. u is the family's own statistic: x for most, x² for Rayleigh, -log x for beta, …
+
+    Args:
+        p: Distribution of the neuron before the activation.
+        tau: Rate τ > 0.
+        r: Value where u is infinite.
+        q: Height; `None` means r, so that v = 0 where u = 0.
+    """
+    if not isinstance(tau, (int, float)) or not 0 < tau < float("inf"):
+        raise ValueError(f"saturating expects tau, a finite Python number > 0, got {tau!r}.")
+    q = r if q is None else q
+    wide = p.widened()
+    once, twice = wide.log_mean_exp(tau), wide.log_mean_exp(2 * tau)
+    gap = wide.log_mean_exp_gap(tau)  # δ, formed by the family without cancellation
+    a_s = q**2 * (torch.exp(twice) * _one_minus_exp(-gap))  # not exp(2Δ_1) expm1(δ): 0 · inf
+    if abs(r) < abs(r - q):  # of two equal forms, the one with the smaller constant keeps the digits of small means
+        a_m = r - q * torch.exp(once)
+    else:
+        a_m = (r - q) + q * _one_minus_exp(once)
+    return Moments(a_m.to(p.dtype), a_s.to(p.dtype))
+
+
+def _one_minus_exp(x: Tensor) -> Tensor:
+    """1 - exp(x) for x ≤ 0, with its slope: autograd of expm1 multiplies by expm1(x) + 1, nothing once saturated."""
+    saturated = x < -0.7
+    low, high = torch.where(saturated, x, -1.0), torch.where(saturated, 0.0, x)
+    return torch.where(saturated, 1 - torch.exp(low), -torch.expm1(high))

@@ -1,0 +1,67 @@
+"""The mean of a softmax of Gaussian logits, by matching the moments of log-sum-exp (NUMERICS B6)."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from torchnpn.maps.elementwise import check
+from torchnpn.maps.sigmoids import sigmoid
+from torchnpn.maps.smooth_rectifiers import softplus
+from torchnpn.moments import Moments
+
+
+def softmax_mean(o: Moments, dim: int = -1) -> Tensor:
+    """E softmax(x) along `dim` for independent Gaussian logits x ~ o; probabilities that sum to one.
+
+    p_k = E σ(x_k - L_k), where L_k = log Σ_{j≠k} exp(x_j) is taken as Gaussian with moments folded pair by pair. Off by
+    at most 1.2e-3 at unit variance and 1.1e-2 at variance 100; exact for zero variance.
+    """
+    check("softmax_mean", o)
+    if o.variance is None:
+        return torch.softmax(o.mean, dim)
+    wide = torch.promote_types(o.mean.dtype, torch.float32)
+    m, s = torch.broadcast_tensors(o.mean.to(wide), o.variance.to(wide))
+    if m.shape[dim] == 1:
+        return torch.ones_like(m, dtype=o.mean.dtype)
+    logits = Moments(m.movedim(dim, -1), s.movedim(dim, -1))
+    p = sigmoid(logits - _log_sum_exp_of_others(logits)).mean
+    return (p / p.sum(-1, keepdim=True)).movedim(-1, dim).to(o.mean.dtype)
+
+
+def _log_sum_exp_of_others(x: Moments) -> Moments:
+    """For each of K ≥ 2 variables, log Σ exp over all others: pairs are merged, solved, and split again (O(K) work)."""
+    m, s = x.mean, x.variance
+    assert s is not None
+    if m.shape[-1] == 2:
+        return Moments(m.flip(-1), s.flip(-1))
+    even = m.shape[-1] // 2 * 2
+    left, right = Moments(m[..., 0:even:2], s[..., 0:even:2]), Moments(m[..., 1:even:2], s[..., 1:even:2])
+    pairs = _concatenated(_log_add_exp(left, right), Moments(m[..., even:], s[..., even:]))
+    outside = _log_sum_exp_of_others(pairs)
+    beside = Moments(outside.mean[..., : even // 2], outside.variance[..., : even // 2])  # type: ignore[index]
+    last = Moments(outside.mean[..., even // 2 :], outside.variance[..., even // 2 :])  # type: ignore[index]
+    return _concatenated(_interleaved(_log_add_exp(beside, right), _log_add_exp(beside, left)), last)
+
+
+def _log_add_exp(a: Moments, b: Moments) -> Moments:
+    """Moments of log(exp x + exp y) = y + softplus(x - y), where Cov(y, softplus(x - y)) = -s_b E σ(x - y) (Stein).
+
+    It equals an independent average of x and y plus a function of x - y; so the average's variance is a lower bound,
+    which rounding must not cross.
+    """
+    difference = a - b
+    d = softplus(difference)
+    variance = b.variance + d.variance - 2 * b.variance * sigmoid(difference).mean  # type: ignore[operator]
+    floor = a.variance * (b.variance / difference.variance.clamp_min(torch.finfo(variance.dtype).tiny))  # type: ignore
+    return Moments(b.mean + d.mean, torch.maximum(variance, floor))
+
+
+def _concatenated(a: Moments, b: Moments) -> Moments:
+    return Moments(torch.cat([a.mean, b.mean], -1), torch.cat([a.variance, b.variance], -1))  # type: ignore[list-item]
+
+
+def _interleaved(a: Moments, b: Moments) -> Moments:
+    """a_0, b_0, a_1, b_1, … along the last dimension."""
+    mean, variance = (torch.stack(pair, -1).flatten(-2) for pair in zip(a, b, strict=True))  # type: ignore[arg-type]
+    return Moments(mean, variance)
