@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import warnings
+
 import scipy.sparse
 import torch
 from torch import Tensor
 
-from torchnpn.maps.elementwise import check
+from torchnpn.maps.elementwise import check, check_together
 from torchnpn.moments import Moments
 
 
@@ -14,6 +16,7 @@ def product(a: Moments, b: Moments) -> Moments:
     """Moments of xy for independent x ~ a, y ~ b of any family; the same as `a * b`."""
     check("product", a)
     check("product", b)
+    check_together("product", a, b)
     return a * b
 
 
@@ -34,7 +37,7 @@ def linear(a: Moments | scipy.sparse.csr_matrix, W: Moments, b: Moments | None =
         Output moments (*replicas, batch, out_features).
     """
     a = _from_scipy(a, W) if scipy.sparse.issparse(a) else a
-    _check_linear(a, W, b)
+    check_linear(a, W, b)
     a_m, a_s = a
     o_m = _matmul(a_m, W.mean)
     o_s = None if W.variance is None else _matmul(_squared(a_m) if a_s is None else a_s + a_m * a_m, W.variance)
@@ -57,7 +60,7 @@ def _matmul(x: Tensor, W: Tensor) -> Tensor:
 def _squared(x: Tensor) -> Tensor:
     """x², sharing the index of a sparse x."""
     if x.layout == torch.sparse_csr:
-        return torch.sparse_csr_tensor(x.crow_indices(), x.col_indices(), x.values() ** 2, x.shape)
+        return _csr(x.crow_indices(), x.col_indices(), x.values() ** 2, tuple(x.shape))
     return x * x
 
 
@@ -71,11 +74,17 @@ def _per_row(b: Moments, replicated: bool) -> Moments:
 def _from_scipy(a: scipy.sparse.csr_matrix, W: Moments) -> Moments:
     a = a.tocsr()
     rows, columns = (torch.as_tensor(part, dtype=torch.int64) for part in (a.indptr, a.indices))
-    x = torch.sparse_csr_tensor(rows, columns, torch.as_tensor(a.data, dtype=W.mean.dtype), a.shape)
-    return Moments(x.to(W.mean.device))
+    values = torch.as_tensor(a.data, dtype=W.mean.dtype)
+    return Moments(_csr(rows, columns, values, a.shape).to(W.mean.device))
 
 
-def _check_linear(a: Moments, W: Moments, b: Moments | None) -> None:
+def _csr(rows: Tensor, columns: Tensor, values: Tensor, shape: tuple[int, ...]) -> Tensor:
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="Sparse")  # torch's notice that CSR is in beta
+        return torch.sparse_csr_tensor(rows, columns, values, shape)
+
+
+def check_linear(a: Moments, W: Moments, b: Moments | None) -> None:
     check("linear", a)
     check("linear", W)
     if W.mean.dim() < 2 or a.mean.dim() < 1 or a.mean.shape[-1] != W.mean.shape[-1]:

@@ -9,6 +9,7 @@ from torch import Tensor
 
 from torchnpn.maps import normal, rules
 from torchnpn.maps.elementwise import Pair, Partials, apply, differentiable
+from torchnpn.maps.select import select, step
 from torchnpn.moments import Moments
 
 _ACROSS = rules.legendre(8)  # over an interval narrower than one standard deviation: exact to float64
@@ -43,6 +44,8 @@ class _Clamped(NamedTuple):
 
     mean: Tensor
     variance: Tensor
+    drift: Tensor  # E y - m
+    rise: Tensor  # E y - lower
     inside: Tensor  # P(lower < x < upper)
     at_lower: Tensor  # φ(α), α = (lower - m)/√s
     at_upper: Tensor  # φ(β), β = (upper - m)/√s
@@ -60,55 +63,58 @@ def _clamped_at_or_below_centre(m: Tensor, s: Tensor, lower: float, upper: float
     width = upper - lower
     alpha, std = normal.standardise(lower - m, s)
     beta, _ = normal.standardise(upper - m, s)
-    below = alpha > 0
+    below = step(alpha)
     a = alpha.abs()
     at_lower, at_upper = normal.pdf(alpha), normal.pdf(beta)
     (A_a, B_a), (A_b, B_b) = normal.tails(a), normal.tails(beta)
     u_a, w_a, u_b, w_b = at_lower * A_a, at_lower * B_a, at_upper * A_b, at_upper * B_b
     shift = u_a - u_b
-    second = torch.where(below, w_a - w_b - 2 * (beta - a) * u_b, 1 - (w_a + 2 * a * u_a) - (w_b + 2 * beta * u_b))
+    second = select(below, w_a - w_b - 2 * (beta - a) * u_b, 1 - (w_a + 2 * a * u_a) - (w_b + 2 * beta * u_b))
     tail_a, tail_b = w_a + a * u_a, w_b + beta * u_b
-    mean = torch.where(below, lower, m) + std * shift
+    rise, drift = (m - lower).clamp_min(0.0) + std * shift, (lower - m).clamp_min(0.0) + std * shift
+    mean = m.clamp_min(lower) + std * shift
     variance = s * (second - shift * shift)
-    inside = torch.where(below, tail_a - tail_b, 1 - tail_a - tail_b)
+    inside = select(below, tail_a - tail_b, 1 - tail_a - tail_b)
 
-    step = width / std.clamp_min(width)  # at most one
-    first_wide, second_wide, inside_wide = (torch.zeros_like(m) for _ in range(3))
+    stride = width / std.clamp_min(width)  # at most one
     start = ((m - lower) / std.clamp_min(width)).clamp(-1e4, 1e4)
-    for t, weight in _ACROSS:
-        h = start - step * t
-        above = normal.cdf(h)
-        first_wide = first_wide + weight * above
-        second_wide = second_wide + 2 * weight * t * above
-        inside_wide = inside_wide + weight * step * normal.pdf(h)
-    wide = std > width
-    mean = torch.where(wide, lower + width * first_wide, mean)
-    variance = torch.where(wide, width**2 * (second_wide - first_wide * first_wide), variance)
-    return _Clamped(mean, variance, torch.where(wide, inside_wide, inside), at_lower, at_upper, std)
+
+    def across(t: Tensor, weight: Tensor) -> tuple[Tensor, ...]:
+        h = start - stride * t
+        above = weight * normal.cdf(h)
+        return above, 2 * t * above, weight * stride * normal.pdf(h)
+
+    first_wide, second_wide, inside_wide = rules.total(across, _ACROSS, m)
+    wide = step(std - width)
+    rise = select(wide, width * first_wide, rise)
+    drift = select(wide, (lower - m) + rise, drift)
+    mean = select(wide, lower + rise, mean)
+    variance = select(wide, width**2 * (second_wide - first_wide * first_wide), variance)
+    return _Clamped(mean, variance, drift, rise, select(wide, inside_wide, inside), at_lower, at_upper, std)
 
 
 def _reflected(m: Tensor, lower: float, upper: float) -> tuple[Tensor, Tensor]:
-    """Whether m lies above the centre, and m reflected there where it does."""
-    above = m > 0.5 * (lower + upper)
-    return above, torch.where(above, (lower + upper) - m, m)
+    """1 where m lies above the centre, -1 below; and m reflected to below the centre."""
+    centre = 0.5 * (lower + upper)
+    return torch.sign(m - centre), select(step(m - centre), (lower + upper) - m, m)
 
 
 def _clamp_values(m: Tensor, s: Tensor, lower: float, upper: float) -> Pair:
-    above, n = _reflected(m, lower, upper)
+    side, n = _reflected(m, lower, upper)
     y = _clamped_at_or_below_centre(n, s, lower, upper)
-    return torch.where(above, (lower + upper) - y.mean, y.mean), y.variance
+    return select(step(side), (lower + upper) - y.mean, y.mean), y.variance
 
 
 def _clamp_partials(m: Tensor, s: Tensor, lower: float, upper: float) -> Partials:
     """f' = 1 inside, f'' = δ(x - lower) - δ(x - upper)."""
-    above, n = _reflected(m, lower, upper)
+    side, n = _reflected(m, lower, upper)
     y = _clamped_at_or_below_centre(n, s, lower, upper)
     std = y.std.clamp_min(torch.finfo(s.dtype).tiny ** 0.5)
     ends = y.at_lower - y.at_upper
-    m_s = torch.where(y.std > 0, 0.5 * ends / std, 0.0)
-    s_m = 2 * ((n - y.mean) * y.inside + y.std * ends)
-    s_s = y.inside + (lower - y.mean) / std * y.at_lower - (upper - y.mean) / std * y.at_upper
-    return y.inside, torch.where(above, -m_s, m_s), torch.where(above, -s_m, s_m), s_s
+    m_s = 0.5 * ends / std * step(y.std)
+    s_m = 2 * (y.std * ends - y.drift * y.inside)
+    s_s = y.inside - y.rise / std * y.at_lower - ((upper - lower) - y.rise) / std * y.at_upper
+    return y.inside, -side * m_s, -side * s_m, s_s
 
 
 def _heaviside_values(m: Tensor, s: Tensor) -> Pair:
@@ -119,7 +125,7 @@ def _heaviside_values(m: Tensor, s: Tensor) -> Pair:
 def _heaviside_partials(m: Tensor, s: Tensor) -> Partials:
     h, std = normal.standardise(m, s)
     tiny = torch.finfo(s.dtype).tiny
-    pdf = torch.where(s > 0, normal.pdf(h), 0.0)
+    pdf = normal.pdf(h) * step(s)
     m_m, m_s = pdf / std.clamp_min(tiny**0.5), -0.5 * h * pdf / s.clamp_min(tiny)
     balance = normal.cdf(-h) - normal.cdf(h)
     return m_m, m_s, balance * m_m, balance * m_s

@@ -16,4 +16,9 @@ def dropout(a: Moments, p: float) -> Moments:
     check("dropout", a)
     if not 0 <= p < 1:
         raise ValueError(f"dropout expects a probability p with 0 ≤ p < 1, got {p}.")
-    return a if p == 0 else a * Moments(torch.ones_like(a.mean), torch.full_like(a.mean, p / (1 - p)))
+    if p == 0:
+        return a
+    wide = torch.promote_types(a.mean.dtype, torch.float32)
+    m = a.mean.to(wide)
+    s = m * m * p if a.variance is None else a.variance.to(wide) + m * m * p
+    return Moments(a.mean, (s / (1 - p)).to(a.mean.dtype))

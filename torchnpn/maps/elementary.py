@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from torchnpn.maps import rules
-from torchnpn.maps.elementwise import Pair, apply
+from torchnpn.maps.elementwise import Pair, Partials, apply, differentiable
 from torchnpn.moments import Moments
 
 
@@ -40,11 +40,20 @@ def erf(o: Moments) -> Moments:
     return apply("erf", o, torch.erf, _erf)
 
 
-def _exp(m: Tensor, s: Tensor) -> Pair:
-    grown = torch.exp(m + s)  # a_s = exp(2m + 2s) (1 - exp(-s)), which is not 0 · inf for large s
-    point = grown.isinf() & (s == 0)  # inf · 0: the variance of a point is zero however large the point
-    grown = torch.where(point, 0.0, grown)
+def _exp_values(m: Tensor, s: Tensor) -> Pair:
+    """With a_s = exp(2m + 2s) (1 - exp(-s)): inf where it overflows, but never 0 · inf."""
+    grown = torch.where(s > 0, torch.exp(m + s), 0.0)  # the variance of a point is zero, however large the point
     return torch.exp(m + 0.5 * s), grown * (grown * -torch.expm1(-s))
+
+
+def _exp_partials(m: Tensor, s: Tensor) -> Partials:
+    """Finite at least: an infinite slope times a gradient of zero would be NaN."""
+    a_m, a_s = _exp_values(m, s)
+    slopes = a_m, 0.5 * a_m, 2 * a_s, torch.exp(2 * (m + s)) * (2 - torch.exp(-s))
+    return tuple(slope.clamp_max(torch.finfo(m.dtype).max) for slope in slopes)
+
+
+_exp = differentiable(_exp_values, _exp_partials)
 
 
 def _sin(m: Tensor, s: Tensor) -> Pair:
@@ -71,7 +80,5 @@ def _erf(m: Tensor, s: Tensor) -> Pair:
     scaled = m * torch.rsqrt(1 + 2 * s)
     k2 = 2 * scaled.clamp(-1e3, 1e3) ** 2
     end = torch.atan2(2 * s, torch.sqrt(1 + 4 * s))  # Θ, without the loss of arcsin near one
-    integral = torch.zeros_like(m)
-    for t, w in _ARC[m.dtype]:
-        integral = integral + w * torch.exp(-k2 / (1 + torch.sin(t * end)))
+    (integral,) = rules.total(lambda t, w: (w * torch.exp(-k2 / (1 + torch.sin(t * end))),), _ARC[m.dtype], m)
     return torch.erf(scaled), (2 / math.pi) * end * integral

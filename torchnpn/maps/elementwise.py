@@ -10,6 +10,7 @@ its own partial derivatives, and `differentiable` ties the two together.
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable
 from typing import Any
 
@@ -41,22 +42,28 @@ def differentiable(
         generate_vmap_rule = True
 
         @staticmethod
-        def forward(*arguments: Any) -> Pair:
-            return values(*arguments)
+        def forward(*arguments: Any) -> Pair:  # the tensors, then the tuple of constants
+            return values(*arguments[:inputs], *arguments[inputs])
 
         @staticmethod
         def setup_context(ctx: Any, arguments: tuple[Any, ...], output: Pair) -> None:
             ctx.save_for_backward(*arguments[:inputs])
-            ctx.constants = arguments[inputs:]
+            ctx.constants = arguments[inputs]
 
         @staticmethod
         @once_differentiable
         def backward(ctx: Any, grad_m: Tensor, grad_s: Tensor) -> tuple[Tensor | None, ...]:
             slopes = partials(*ctx.saved_tensors, *ctx.constants)
-            gradients = (grad_m * slopes[i] + grad_s * slopes[inputs + i] for i in range(inputs))
-            return *gradients, *(None for _ in ctx.constants)
+            return *(grad_m * slopes[i] + grad_s * slopes[inputs + i] for i in range(inputs)), None
 
-    return Map.apply
+    names = [inspect.Parameter(f"x{i}", inspect.Parameter.POSITIONAL_OR_KEYWORD) for i in range(inputs + 1)]
+    Map.forward.__signature__ = inspect.Signature(names)  # type: ignore[attr-defined]  # torch.compile counts them
+
+    def function(*arguments: Any) -> Pair:
+        pair: Pair = Map.apply(*arguments[:inputs], arguments[inputs:])
+        return pair
+
+    return function
 
 
 def apply(
@@ -86,10 +93,17 @@ def check(name: str, o: Moments) -> None:
         if tensor is not None and not tensor.is_floating_point():
             raise TypeError(f"{name} expects floating-point moments, got {tensor.dtype}. Convert them with .float().")
     if o.variance is not None and o.variance.shape != o.mean.shape:
-        try:
-            torch.broadcast_shapes(o.mean.shape, o.variance.shape)
-        except RuntimeError as error:
-            raise ValueError(
-                f"{name} expects mean and variance with shapes that broadcast together, got mean of shape "
-                f"{tuple(o.mean.shape)} and variance of shape {tuple(o.variance.shape)}."
-            ) from error
+        _check_shapes(name, {"mean": o.mean, "variance": o.variance})
+
+
+def check_together(name: str, a: Moments, b: Moments) -> None:
+    """Raise unless the shapes of two arguments broadcast together."""
+    _check_shapes(name, {"a.mean": a.mean, "b.mean": b.mean})
+
+
+def _check_shapes(name: str, parts: dict[str, Tensor]) -> None:
+    try:
+        torch.broadcast_shapes(*(part.shape for part in parts.values()))
+    except RuntimeError as error:
+        shapes = " and ".join(f"{part} of shape {tuple(value.shape)}" for part, value in parts.items())
+        raise ValueError(f"{name} expects shapes that broadcast together, got {shapes}.") from error

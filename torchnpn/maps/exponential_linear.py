@@ -15,6 +15,7 @@ from torch.nn import functional
 from torchnpn.maps import normal, rules
 from torchnpn.maps.elementwise import Pair, Partials, apply, differentiable
 from torchnpn.maps.rectifiers import rectified, slope_in_variance
+from torchnpn.maps.select import select, step
 from torchnpn.moments import Moments
 
 SELU_ALPHA, SELU_SCALE = 1.6732632423543772, 1.0507009873554805  # torch.nn.functional.selu's constants
@@ -36,27 +37,30 @@ def selu(o: Moments) -> Moments:
 _RULE = {torch.float32: rules.legendre(4), torch.float64: rules.legendre(12)}
 
 
-def _negative_part(m: Tensor, s: Tensor) -> Pair:
-    """N and V_n, the moments of n = exp(min(x, 0)) - 1, each regime on arguments that are safe for it."""
-    narrow = s <= _WIDE
-    s_narrow, m_left = torch.where(narrow, s, 0.0), m.clamp(max=0.0)
-    left = m < 0
-    mean_left, variance_left = _narrow_left(m_left, s_narrow)
-    mean_right, variance_right = _narrow_right(torch.where(left, 0.0, m), s_narrow)
-    mean_wide, variance_wide = _wide(m, torch.where(narrow, 2 * _WIDE, s))
-    mean = torch.where(narrow, torch.where(left, mean_left, mean_right), mean_wide)
-    variance = torch.where(narrow, torch.where(left, variance_left, variance_right), variance_wide)
-    return mean, variance
+def _negative_part(m: Tensor, s: Tensor, below: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """N and V_n, the moments of n = exp(min(x, 0)) - 1, and e_j = E[e^{jx}; x < 0], j = 1, 2, given P(x < 0).
+
+    Each regime is evaluated on arguments that are safe for it.
+    """
+    wide, right, s_narrow = step(s - _WIDE), step(m), s.clamp_max(_WIDE)
+    left_values = _narrow_left(m.clamp_max(0.0), s_narrow)
+    right_values = _narrow_right(m.clamp_min(0.0), s_narrow)
+    N, V_n = (select(right, b, a) for a, b in zip(left_values, right_values, strict=True))
+    e_1 = N + below
+    narrow_values = N, V_n, e_1, V_n + N * N + N + e_1
+    N, V_n, e_1, e_2 = (select(wide, b, a) for a, b in zip(narrow_values, _wide(m, s.clamp_min(_WIDE)), strict=True))
+    return N, V_n, e_1, e_2
 
 
 def _narrow_right(m: Tensor, s: Tensor) -> Pair:
     """m ≥ 0: as e^x - 1 = ∫₀¹ x e^{wx} dw, E n and E n² are integrals of positive tails φ(h) A, φ(h) B at h + w√s."""
     h, std = normal.standardise(m, s)
-    first, second = torch.zeros_like(m), torch.zeros_like(m)
-    for w, weight in _RULE[m.dtype]:
+
+    def along(w: Tensor, weight: Tensor) -> Pair:
         A, B = normal.tails(h + w * std)
-        first = first + weight * A
-        second = second + weight * (w * B + (1 - w) * normal.tails(h + (1 + w) * std)[1])
+        return weight * A, weight * (w * B + (1 - w) * normal.tails(h + (1 + w) * std)[1])
+
+    first, second = rules.total(along, _RULE[m.dtype], m)
     pdf = normal.pdf(h)
     mean = -std * pdf * first
     return mean, s * pdf * second - mean * mean
@@ -66,10 +70,12 @@ def _narrow_left(m: Tensor, s: Tensor) -> Pair:
     """m < 0: n + 1 = e^m (1 + y), y = exp(√s min(z, a)) - 1 with a = -m/√s, and the same integrals over z < a."""
     h, std = normal.standardise(m, s)
     a = -h
-    first, second = torch.zeros_like(m), torch.zeros_like(m)
-    for w, weight in _RULE[m.dtype]:
-        first = first + weight * _tilted(a, w * std)[0]
-        second = second + weight * (w * _tilted(a, w * std)[1] + (1 - w) * _tilted(a, (1 + w) * std)[1])
+
+    def along(w: Tensor, weight: Tensor) -> Pair:
+        first, second = _tilted(a, w * std)
+        return weight * first, weight * (w * second + (1 - w) * _tilted(a, (1 + w) * std)[1])
+
+    first, second = rules.total(along, _RULE[m.dtype], m)
     beyond, top = normal.cdf(h), torch.expm1((-m).clamp_max(40.0))  # P(z > a) is zero long before e^40
     mean = std * first + top * beyond
     variance = s * second + top * top * beyond - mean * mean
@@ -82,15 +88,15 @@ def _tilted(a: Tensor, mu: Tensor) -> Pair:
     return weight * (mu * below - pdf), weight * ((1 + mu * mu) * below - (a + mu) * pdf)
 
 
-def _wide(m: Tensor, s: Tensor) -> Pair:
-    """s > 1: N = e₁ - Q and E n² from e_j = E[e^{jx}; x < 0]; V_n about the likelier of the two levels 0 and -1."""
+def _wide(m: Tensor, s: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """s > 1: N = e₁ - Q and E n² from e_j; V_n about the likelier of the two levels 0 and -1."""
     h, std = normal.standardise(m, s)
     e_1, e_2 = _exponential_below_zero(m, s, h, std, 1), _exponential_below_zero(m, s, h, std, 2)
     above, below = normal.cdf(h), normal.cdf(-h)
     mean = e_1 - below
     level = e_1 + above
-    variance = torch.where(m < 0, e_2 + above - level * level, e_2 - 2 * e_1 + below - mean * mean)
-    return mean, variance
+    variance = select(step(m), e_2 - 2 * e_1 + below - mean * mean, e_2 + above - level * level)
+    return mean, variance, e_1, e_2
 
 
 def _exponential_below_zero(m: Tensor, s: Tensor, h: Tensor, std: Tensor, j: int) -> Tensor:
@@ -98,22 +104,20 @@ def _exponential_below_zero(m: Tensor, s: Tensor, h: Tensor, std: Tensor, j: int
     k = h + j * std
     A, B = normal.tails(k.abs())
     mills = B + k.abs() * A
-    growth = torch.where(k < 0, j * m + 0.5 * j * j * s, 0.0)  # negative wherever it is used
-    return torch.where(k < 0, torch.exp(growth) * (1 - normal.pdf(k) * mills), normal.pdf(h) * mills)
+    growth = (j * m + 0.5 * j * j * s).clamp_max(0.0)  # negative wherever it is used: where k < 0
+    return select(step(-k), torch.exp(growth) * (1 - normal.pdf(k) * mills), normal.pdf(h) * mills)
 
 
 def _elu_values(m: Tensor, s: Tensor, alpha: float) -> Pair:
     r = rectified(m, s)
-    N, V_n = _negative_part(m, s)
+    N, V_n, _, _ = _negative_part(m, s, r.below)
     return r.mean + alpha * N, r.variance + alpha**2 * V_n - 2 * alpha * r.mean * N
 
 
 def _elu_partials(m: Tensor, s: Tensor, alpha: float) -> Partials:
     """f' = 1[x > 0] + α e^x 1[x < 0],  f'' = α e^x 1[x < 0] + (1 - α) δ(x)."""
     r = rectified(m, s)
-    N, V_n = _negative_part(m, s)
-    e_1 = N + r.below
-    e_2 = V_n + N * N + 2 * N + r.below
+    N, V_n, e_1, e_2 = _negative_part(m, s, r.below)
     mean = r.mean + alpha * N
     density = 2 * slope_in_variance(r)  # of x at 0
     covariance = -r.mean * e_1 + alpha * (V_n + N * r.above)  # Cov(f, e^x 1[x < 0])

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import functools
+
 import torch
 from torch import Tensor
 
-from torchnpn.maps.elementwise import Pair, Partials, check, differentiable
+from torchnpn.maps.elementwise import Pair, Partials, check, check_together, differentiable
 from torchnpn.maps.rectifiers import rectified, slope_in_variance
+from torchnpn.maps.select import select, step
 from torchnpn.moments import Moments
 
 
@@ -18,18 +21,13 @@ def max2(a: Moments, b: Moments) -> Moments:
     """
     check("max2", a)
     check("max2", b)
+    check_together("max2", a, b)
     if a.variance is None and b.variance is None:
         return Moments(torch.maximum(a.mean, b.mean))
     parts = [part for x in (a, b) for part in (x.mean, torch.zeros_like(x.mean) if x.variance is None else x.variance)]
-    dtype = parts[0].dtype
-    for part in parts:
-        dtype = torch.promote_types(dtype, part.dtype)
+    dtype = functools.reduce(torch.promote_types, (part.dtype for part in parts))
     wide = torch.promote_types(dtype, torch.float32)
-    try:
-        parts = torch.broadcast_tensors(*(part.to(wide) for part in parts))
-    except RuntimeError as error:
-        shapes = ", ".join(str(tuple(part.shape)) for part in parts)
-        raise ValueError(f"max2 expects shapes that broadcast together, got {shapes}.") from error
+    parts = torch.broadcast_tensors(*(part.to(wide) for part in parts))
     mean, variance = _max2(*parts)
     return Moments(mean.to(dtype), variance.to(dtype))
 
@@ -37,7 +35,7 @@ def max2(a: Moments, b: Moments) -> Moments:
 def _values(m_1: Tensor, s_1: Tensor, m_2: Tensor, s_2: Tensor) -> Pair:
     """max = the likelier one plus the rectified difference, so that both terms of the variance are positive."""
     r = rectified(-(m_1 - m_2).abs(), s_1 + s_2)
-    s_likelier = torch.where(m_1 > m_2, s_1, s_2)
+    s_likelier = select(step(m_1 - m_2), s_1, s_2)
     return torch.maximum(m_1, m_2) + r.excess, r.variance + s_likelier * (r.below - r.above)
 
 

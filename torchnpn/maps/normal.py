@@ -104,7 +104,7 @@ _B64 = (
 
 def pdf(h: Tensor) -> Tensor:
     """φ(h)."""
-    return torch.exp(-0.5 * h * h) * (1 / math.sqrt(2 * math.pi))
+    return (h * h).mul_(-0.5).exp_().mul_(1 / math.sqrt(2 * math.pi))
 
 
 def cdf(h: Tensor) -> Tensor:
@@ -114,8 +114,8 @@ def cdf(h: Tensor) -> Tensor:
 
 def tails(k: Tensor) -> tuple[Tensor, Tensor]:
     """A(k), B(k) for k ≥ 0."""
-    t = 1 / (1 + 0.3 * k)
-    x = 2 * t - 1
+    t = (k * 0.3).add_(1.0).reciprocal_()
+    x = (t * 2.0).sub_(1.0)
     a, b = (_A64, _B64) if k.dtype == torch.float64 else (_A32, _B32)
     t2 = t * t
     return t2 * _polynomial(a, x), t2 * t * _polynomial(b, x)
@@ -130,7 +130,7 @@ def standardise(m: Tensor, s: Tensor) -> tuple[Tensor, Tensor]:
 
 def _polynomial(coefficients: tuple[float, ...], x: Tensor) -> Tensor:
     """Horner's scheme."""
-    value = coefficients[-1] * x + coefficients[-2]
+    value = (x * coefficients[-1]).add_(coefficients[-2])
     for coefficient in coefficients[-3::-1]:
-        value = value * x + coefficient
+        value.mul_(x).add_(coefficient)
     return value

@@ -32,15 +32,18 @@ def quadrature(f: Callable[[Tensor], Tensor], o: Moments, nodes: int = 64) -> Mo
     m, s = o.mean.double(), o.variance.double()
     with torch.no_grad():
         exact = _moments(f, m, s.sqrt(), rule)
-    smooth = _moments(f, m, s.clamp_min(_SMALLEST_STD**2).sqrt(), rule)  # carries the gradient, and only that
+    lift = (s.clamp_min(_SMALLEST_STD**2) - s).detach()
+    smooth = _moments(f, m, (s + lift).sqrt(), rule)  # carries the gradient, and only that
     mean, variance = (value + (carrier - carrier.detach()) for value, carrier in zip(exact, smooth, strict=True))
     return Moments(mean.to(o.mean.dtype), variance.to(o.mean.dtype))
 
 
 def _moments(f: Callable[[Tensor], Tensor], m: Tensor, std: Tensor, rule: rules.Rule) -> Pair:
     centre = f(m)
-    first, second = torch.zeros_like(m), torch.zeros_like(m)
-    for z, w in rule:
+
+    def along(z: Tensor, w: Tensor) -> Pair:
         d = f(m + z * std) - centre
-        first, second = first + w * d, second + w * d * d
+        return w * d, w * d * d
+
+    first, second = rules.total(along, rule, m)
     return centre + first, second - first * first

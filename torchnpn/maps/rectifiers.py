@@ -10,6 +10,7 @@ from torch.nn import functional
 
 from torchnpn.maps import normal
 from torchnpn.maps.elementwise import Pair, Partials, apply, differentiable
+from torchnpn.maps.select import select, step
 from torchnpn.moments import Moments
 
 
@@ -52,24 +53,24 @@ def rectified(m: Tensor, s: Tensor) -> Rectified:
     """Moments of max(0, x), formed from positive terms: with k = |h|, u = φ A(k), w = φ B(k), the variance is
 
     s (w - u²) for h < 0 and s (1 - w - 2ku - u²) for h ≥ 0; the smaller of P(x > 0), P(x < 0) is w + ku.
+    (In one line: w - u², plus 1 - 2(w + ku) where h ≥ 0.)
     """
     h, std = normal.standardise(m, s)
-    k, pdf = h.abs(), normal.pdf(h)
+    k, pdf, positive = h.abs(), normal.pdf(h), step(h)
     A, B = normal.tails(k)
     u, w = pdf * A, pdf * B
-    ku, tail = k * u, w + k * u
-    negative = h < 0
-    variance = s * torch.where(negative, w - u * u, 1 - tail - ku - u * u)
-    above = torch.where(negative, tail, 1 - tail)
-    below = torch.where(negative, 1 - tail, tail)
+    tail = torch.addcmul(w, k, u)
+    rest = 1 - tail
+    variance = s * (w - u * u + positive * (rest - tail))
     excess = std * u
+    above, below = select(positive, rest, tail), select(positive, tail, rest)
     return Rectified(torch.relu(m) + excess, variance, excess, above, below, pdf, h, std)
 
 
 def slope_in_variance(r: Rectified) -> Tensor:
     """φ(h) / 2√s, the derivative ∂E max(0, x)/∂s: unbounded near (0, 0), and zero by definition at s = 0."""
     floor = torch.finfo(r.std.dtype).tiny ** 0.5
-    return torch.where(r.std > 0, 0.5 * r.pdf / r.std.clamp_min(floor), 0.0)
+    return 0.5 * r.pdf / r.std.clamp_min(floor) * step(r.std)
 
 
 def _relu_values(m: Tensor, s: Tensor) -> Pair:
@@ -91,7 +92,8 @@ def _variance_in_variance(r: Rectified) -> Tensor:
 def _leaky_values(m: Tensor, s: Tensor, slope: float) -> Pair:
     r, rest = rectified(m, s), 1 - slope
     mean = functional.leaky_relu(m, slope) + rest * r.excess
-    return mean, slope**2 * s + rest**2 * r.variance + 2 * slope * rest * s * r.above
+    variance = slope**2 * s + rest**2 * r.variance + 2 * slope * rest * s * r.above
+    return mean, variance.clamp_min(0.0)  # for slopes below zero denormal numbers can round to less
 
 
 def _leaky_partials(m: Tensor, s: Tensor, slope: float) -> Partials:

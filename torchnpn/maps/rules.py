@@ -1,10 +1,16 @@
-"""Quadrature rules as plain numbers, so that compilers see constants."""
+"""Quadrature rules, and sums over their nodes."""
 
 from __future__ import annotations
 
-import numpy as np
+from collections.abc import Callable
 
-Rule = tuple[tuple[float, float], ...]  # (node, weight) pairs
+import numpy as np
+import torch
+from torch import Tensor
+
+Rule = tuple[tuple[float, ...], ...]  # one tuple per node: its place, its weight or weights
+
+_AT_ONCE = 2**20  # elements up to which all nodes are taken in one tensor: fewer, larger operations
 
 
 def legendre(points: int) -> Rule:
@@ -13,7 +19,23 @@ def legendre(points: int) -> Rule:
     return tuple(zip(((nodes + 1) / 2).tolist(), (weights / 2).tolist(), strict=True))
 
 
+@torch.compiler.assume_constant_result  # type: ignore[untyped-decorator]
 def hermite(points: int) -> Rule:
     """E g(z) ≈ Σ w_i g(z_i) for standard normal z, exact for polynomials of degree 2 · points - 1."""
     nodes, weights = np.polynomial.hermite_e.hermegauss(points)
     return tuple(zip(nodes.tolist(), (weights / weights.sum()).tolist(), strict=True))
+
+
+def total(terms: Callable[..., tuple[Tensor, ...]], rule: Rule, like: Tensor) -> tuple[Tensor, ...]:
+    """Σ_i terms(*rule[i]), one sum for each tensor that `terms` gives; these have the shape of `like`.
+
+    Small tensors on a CPU take all nodes at once along a new first dimension: there the number of operations counts.
+    Elsewhere, where memory does or a compiler fuses the operations anyway, one node follows the other.
+    """
+    if not torch.compiler.is_compiling() and like.device.type == "cpu" and like.numel() * len(rule) <= _AT_ONCE:
+        columns = torch.tensor(rule, dtype=like.dtype, device=like.device).T
+        return tuple(term.sum(0) for term in terms(*(column.view(-1, *(1,) * like.dim()) for column in columns)))
+    sums = terms(*rule[0])
+    for node in rule[1:]:
+        sums = tuple(a + b for a, b in zip(sums, terms(*node), strict=True))
+    return sums

@@ -20,39 +20,47 @@ from torch import Tensor
 
 from torchnpn.maps import normal, rules
 from torchnpn.maps.elementwise import Pair, Partials, apply, differentiable
+from torchnpn.maps.select import select, step
 from torchnpn.moments import Moments
 
 
 class Accuracy(NamedTuple):
     """How finely σ is resolved: the normal mixture Σ p_i Φ(t_i x), the Hermite nodes, and the variance between them."""
 
-    p: tuple[float, ...]
-    t: tuple[float, ...]
+    mixture: rules.Rule  # pairs (t_i, p_i)
     nodes: rules.Rule
     switch: float
 
 
 # Mixtures fitted in the minimax sense: largest error of σ 4.7e-6, 8.4e-8 and 1.3e-8.
 _MIXTURE_4 = (
-    (0.0609570219521891, 0.374179282505813, 0.458354314570577, 0.10650938097142),
-    (0.321069718389218, 0.475129624633293, 0.698768349918389, 1.0231210493248),
+    (0.321069718389218, 0.0609570219521891),
+    (0.475129624633293, 0.374179282505813),
+    (0.698768349918389, 0.458354314570577),
+    (1.0231210493248, 0.10650938097142),
 )
 _MIXTURE_6 = (
-    (0.00906953712891111, 0.108859611322214, 0.316918589798703, 0.37395056865448, 0.172741865029095,
-     0.0184598280665971),
-    (0.269450502575018, 0.366668493358779, 0.495503120067598, 0.668285209376882, 0.897285242660486, 1.21118676673646),
-)  # fmt: skip
+    (0.269450502575018, 0.00906953712891111),
+    (0.366668493358779, 0.108859611322214),
+    (0.495503120067598, 0.316918589798703),
+    (0.668285209376882, 0.37395056865448),
+    (0.897285242660486, 0.172741865029095),
+    (1.21118676673646, 0.0184598280665971),
+)
 _MIXTURE_7 = (
-    (0.00359287725882914, 0.0555290178346284, 0.209851490146504, 0.345535364109099, 0.281955711778237,
-     0.0958303837282185, 0.00770515514448325),
-    (0.252189393951938, 0.334069398240058, 0.438591899611379, 0.57547380498847, 0.752807708653064, 0.981984868415742,
-     1.29161851098821),
-)  # fmt: skip
+    (0.252189393951938, 0.00359287725882914),
+    (0.334069398240058, 0.0555290178346284),
+    (0.438591899611379, 0.209851490146504),
+    (0.57547380498847, 0.345535364109099),
+    (0.752807708653064, 0.281955711778237),
+    (0.981984868415742, 0.0958303837282185),
+    (1.29161851098821, 0.00770515514448325),
+)
 
-DEFAULT = dict.fromkeys((torch.float32, torch.float64), Accuracy(*_MIXTURE_4, rules.hermite(7), 0.5))
+DEFAULT = dict.fromkeys((torch.float32, torch.float64), Accuracy(_MIXTURE_4, rules.hermite(7), 0.5))
 ACCURATE = {
-    torch.float32: Accuracy(*_MIXTURE_6, rules.hermite(11), 0.8),
-    torch.float64: Accuracy(*_MIXTURE_7, rules.hermite(15), 0.6),
+    torch.float32: Accuracy(_MIXTURE_6, rules.hermite(11), 0.8),
+    torch.float64: Accuracy(_MIXTURE_7, rules.hermite(15), 0.6),
 }
 
 
@@ -70,16 +78,17 @@ def make(accuracy: dict[torch.dtype, Accuracy]) -> tuple[Callable[..., Pair], Ca
     """Differentiable sigmoid and tanh (m, s) -> (a_m, a_s) of the given accuracy."""
 
     def sigmoid_values(m: Tensor, s: Tensor) -> Pair:
-        lower, _, variance = _values(_folded(m), s, accuracy[m.dtype])
-        return torch.where(m <= 0, lower, 1 - lower), variance
+        lower, _, variance = _values(-m.abs(), s, accuracy[m.dtype])
+        return select(step(m), 1 - lower, lower), variance
 
     def sigmoid_partials(m: Tensor, s: Tensor) -> Partials:
-        m_m, m_s, s_m, s_s = _partials(_folded(m), s, accuracy[m.dtype])
-        return m_m, torch.where(m <= 0, m_s, -m_s), torch.where(m <= 0, s_m, -s_m), s_s
+        m_m, m_s, s_m, s_s = _partials(-m.abs(), s, accuracy[m.dtype])
+        side = torch.sign(m)
+        return m_m, -side * m_s, -side * s_m, s_s
 
     def tanh_values(m: Tensor, s: Tensor) -> Pair:
-        _, centre, variance = _values(_folded(2 * m), 4 * s, accuracy[m.dtype])
-        return torch.where(m <= 0, -2 * centre, 2 * centre), 4 * variance
+        _, centre, variance = _values(-2 * m.abs(), 4 * s, accuracy[m.dtype])
+        return 2 * torch.sign(m) * centre, 4 * variance
 
     def tanh_partials(m: Tensor, s: Tensor) -> Partials:
         m_m, m_s, s_m, s_s = sigmoid_partials(2 * m, 4 * s)
@@ -88,49 +97,50 @@ def make(accuracy: dict[torch.dtype, Accuracy]) -> tuple[Callable[..., Pair], Ca
     return differentiable(sigmoid_values, sigmoid_partials), differentiable(tanh_values, tanh_partials)
 
 
-def _folded(m: Tensor) -> Tensor:
-    """-|m|; not by `abs`, whose gradient at 0 is 0."""
-    return torch.where(m <= 0, m, -m)
-
-
 def _values(n: Tensor, s: Tensor, accuracy: Accuracy) -> tuple[Tensor, Tensor, Tensor]:
     """L = E σ(x) ≤ ½, the centred ½ - L ≥ 0 with its own digits, and Var σ(x), for n ≤ 0."""
-    narrow, tail, s_narrow, s_wide = _regimes(n, s, accuracy)
+    wide, tail, s_narrow, s_wide = _regimes(n, s, accuracy)
 
-    p, first, second = torch.sigmoid(n), torch.zeros_like(n), torch.zeros_like(n)
-    for d, w in _relative_differences(n, s_narrow, accuracy):
-        first, second = first + w * d, second + w * d * d
+    p, q, std = torch.sigmoid(n), torch.sigmoid(-n), s_narrow.sqrt()
+
+    def along(z: Tensor, w: Tensor) -> Pair:
+        d = _relative_difference(p, q, z * std)
+        return w * d, w * d * d
+
+    first, second = rules.total(along, accuracy.nodes, n)
     lower_narrow, variance_narrow = p * (1 + first), p * p * (second - first * first)
     centre_narrow = -0.5 * torch.tanh(0.5 * n) - p * first
 
-    P, P_1 = _mixture(torch.where(tail, -n - s_wide, n), s_wide, accuracy, 1)
+    P, P_1 = _mixture(select(tail, -n - s_wide, n), s_wide, accuracy, 1)
     Q, Q_1 = _mixture(-n - 2 * s_wide, s_wide, accuracy, 1)
     T, U = _tilts(n, s_wide, tail)
-    lower_wide = torch.where(tail, T * P, P)
-    variance_wide = torch.where(tail, U * (Q - Q_1) - lower_wide * lower_wide, P * (1 - P) - P_1)
-    centre_wide = torch.where(tail, 0.5 - lower_wide, _centre(n, s_wide, accuracy))
+    lower_wide = T * P
+    variance_wide = select(tail, U * (Q - Q_1) - lower_wide * lower_wide, P * (1 - P) - P_1)
+    centre_wide = select(tail, 0.5 - lower_wide, _centre(n, s_wide, accuracy))
 
     return (
-        torch.where(narrow, lower_narrow, lower_wide),
-        torch.where(narrow, centre_narrow, centre_wide),
-        torch.where(narrow, variance_narrow, variance_wide),
+        select(wide, lower_wide, lower_narrow),
+        select(wide, centre_wide, centre_narrow),
+        select(wide, variance_wide, variance_narrow),
     )
 
 
 def _partials(n: Tensor, s: Tensor, accuracy: Accuracy) -> Partials:
-    narrow, tail, s_narrow, s_wide = _regimes(n, s, accuracy)
+    wide, tail, s_narrow, s_wide = _regimes(n, s, accuracy)
 
-    p, q = torch.sigmoid(n), torch.sigmoid(-n)
-    d_, f1_, f2_, d_f1, d_f2, f1_f1 = (torch.zeros_like(n) for _ in range(6))
-    for d, w in _relative_differences(n, s_narrow, accuracy):
+    p, q, std = torch.sigmoid(n), torch.sigmoid(-n), s_narrow.sqrt()
+
+    def along(z: Tensor, w: Tensor) -> tuple[Tensor, ...]:
+        d = _relative_difference(p, q, z * std)
         above, below = p * (1 + d), q - p * d  # σ and 1 - σ at the node
         f1 = above * below
         f2 = f1 * (below - above)
-        d_, f1_, f2_ = d_ + w * d, f1_ + w * f1, f2_ + w * f2
-        d_f1, d_f2, f1_f1 = d_f1 + w * d * f1, d_f2 + w * d * f2, f1_f1 + w * f1 * f1
+        return w * d, w * f1, w * f2, w * d * f1, w * d * f2, w * f1 * f1
+
+    d_, f1_, f2_, d_f1, d_f2, f1_f1 = rules.total(along, accuracy.nodes, n)
     inner = f1_, 0.5 * f2_, 2 * p * (d_f1 - d_ * f1_), f1_f1 + p * (d_f2 - d_ * f2_)
 
-    P, P_1, P_2, P_3 = _mixture(torch.where(tail, -n - s_wide, n), s_wide, accuracy, 3)
+    P, P_1, P_2, P_3 = _mixture(select(tail, -n - s_wide, n), s_wide, accuracy, 3)
     Q, Q_1, Q_2, Q_3 = _mixture(-n - 2 * s_wide, s_wide, accuracy, 3)
     T, U = _tilts(n, s_wide, tail)
     q_0, q_1, q_2 = Q - Q_1, Q_1 - Q_2, Q_2 - Q_3
@@ -138,51 +148,48 @@ def _partials(n: Tensor, s: Tensor, accuracy: Accuracy) -> Partials:
     outer_tail = m_m, m_s, U * (2 * q_0 - q_1) - 2 * T * P * m_m, U * (2 * q_0 - 2 * q_1 + 0.5 * q_2) - 2 * T * P * m_s
     outer = P_1, 0.5 * P_2, (P_1 - P_2) - 2 * P * P_1, 0.5 * (P_2 - P_3) - P * P_2
     parts = zip(inner, outer_tail, outer, strict=True)
-    m_m, m_s, s_m, s_s = (torch.where(narrow, a, torch.where(tail, b, c)) for a, b, c in parts)
+    m_m, m_s, s_m, s_s = (select(wide, select(tail, b, c), a) for a, b, c in parts)
     return m_m, m_s, s_m, s_s
 
 
 def _regimes(n: Tensor, s: Tensor, accuracy: Accuracy) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """Which regime holds, and variances at which the narrow and the wide forms are both safe to evaluate."""
-    narrow = s <= accuracy.switch
+    """Steps that say which regime holds, and variances at which the narrow and the wide forms are safe to evaluate."""
     s_wide = s.clamp_min(accuracy.switch)
-    return narrow, n < -s_wide, s.clamp_max(accuracy.switch), s_wide
+    return step(s - accuracy.switch), step(-n - s_wide), s.clamp_max(accuracy.switch), s_wide
 
 
-def _relative_differences(n: Tensor, s: Tensor, accuracy: Accuracy) -> list[tuple[Tensor, float]]:
-    """(σ(n + √s z) - σ(n)) / σ(n) with the weight of each Hermite node z."""
-    p, q, std = torch.sigmoid(n), torch.sigmoid(-n), s.sqrt()
-    differences = []
-    for z, w in accuracy.nodes:
-        e = torch.expm1(z * std)
-        differences.append((q * e / (1 + p * e), w))
-    return differences
+def _relative_difference(p: Tensor, q: Tensor, delta: Tensor) -> Tensor:
+    """(σ(n + δ) - p)/p for p = σ(n), q = 1 - p, exact however small δ is."""
+    e = torch.expm1(delta)
+    return q * e / (1 + p * e)
 
 
-def _mixture(m: Tensor, s: Tensor, accuracy: Accuracy, order: int) -> list[Tensor]:
+def _mixture(m: Tensor, s: Tensor, accuracy: Accuracy, order: int) -> tuple[Tensor, ...]:
     """P = Σ p_i Φ(a_i m) and its derivatives in m up to `order` (1 or 3)."""
-    P = [torch.zeros_like(m) for _ in range(order + 1)]
-    for p, t in zip(accuracy.p, accuracy.t, strict=True):
+
+    def component(t: Tensor, p: Tensor) -> tuple[Tensor, ...]:
         a = t * torch.rsqrt(1 + t * t * s)
         y = (a * m).clamp(-1e4, 1e4)
         slope = p * a * normal.pdf(y)
-        P[0], P[1] = P[0] + p * normal.cdf(y), P[1] + slope
-        if order == 3:
-            P[2], P[3] = P[2] - slope * a * y, P[3] + slope * a * a * (y * y - 1)
-    return P
+        if order == 1:
+            return p * normal.cdf(y), slope
+        return p * normal.cdf(y), slope, -slope * a * y, slope * a * a * (y * y - 1)
+
+    return rules.total(component, accuracy.mixture, m)
 
 
 def _centre(n: Tensor, s: Tensor, accuracy: Accuracy) -> Tensor:
     """½ - P, without the difference: Σ p_i ½ erf(-a_i n / √2)."""
-    centre = torch.zeros_like(n)
-    for p, t in zip(accuracy.p, accuracy.t, strict=True):
-        centre = centre + 0.5 * p * torch.erf(n * (-t * math.sqrt(0.5)) * torch.rsqrt(1 + t * t * s))
-    return centre
+
+    def component(t: Tensor, p: Tensor) -> tuple[Tensor]:
+        return (0.5 * p * torch.erf(-math.sqrt(0.5) * t * n * torch.rsqrt(1 + t * t * s)),)
+
+    return rules.total(component, accuracy.mixture, n)[0]
 
 
 def _tilts(n: Tensor, s: Tensor, tail: Tensor) -> Pair:
     """T = e^{n + s/2} and U = e^{2n + 2s}: at most one where n < -s, and taken as one elsewhere."""
-    return torch.exp(torch.where(tail, n + 0.5 * s, 0.0)), torch.exp(torch.where(tail, 2 * (n + s), 0.0))
+    return torch.exp(tail * (n + 0.5 * s)), torch.exp(tail * (2 * (n + s)))
 
 
 _sigmoid, _tanh = make(DEFAULT)

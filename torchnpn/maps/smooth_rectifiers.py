@@ -23,6 +23,7 @@ from torch.nn import functional
 from torchnpn.maps import normal, rules
 from torchnpn.maps.elementwise import Pair, Partials, apply, differentiable
 from torchnpn.maps.rectifiers import rectified, relu_partials
+from torchnpn.maps.select import select, step
 from torchnpn.moments import Moments
 
 
@@ -44,37 +45,38 @@ def gelu(o: Moments) -> Moments:
 # Wide: ReLU and a bump ------------------------------------------------------------------------------------------
 
 
-Bump = tuple[tuple[float, float, float, float], ...]  # nodes x > 0 with the weights of ρ, ρ² and xρ on the half-line
-
-
-def _bump(rho: Callable[[float], float], reach: float, points: int) -> Bump:
+def _bump(rho: Callable[[float], float], reach: float, points: int) -> rules.Rule:
+    """Nodes x > 0 with the weights of ρ, ρ² and xρ in an integral over the half-line."""
     nodes = [(reach * t, reach * w) for t, w in rules.legendre(points)]
     return tuple((x, w * rho(x), w * rho(x) ** 2, w * x * rho(x)) for x, w in nodes)
 
 
-def _wide_values(m: Tensor, s: Tensor, bump: Bump) -> Pair:
+def _wide_values(m: Tensor, s: Tensor, bump: rules.Rule) -> Pair:
     r = rectified(m, s)
-    i_1, i_2, i_3 = (torch.zeros_like(m) for _ in range(3))
-    for x, first, second, cross in bump:
-        at, opposite = _density(x, m, r.std)[1], _density(-x, m, r.std)[1]
-        i_1 = i_1 + first * (at + opposite)
-        i_2 = i_2 + second * (at + opposite)
-        i_3 = i_3 + cross * at
+
+    def along(x: Tensor, first: Tensor, second: Tensor, cross: Tensor) -> tuple[Tensor, ...]:
+        at = _density(x, m, r.std)[1]
+        both = at + _density(-x, m, r.std)[1]
+        return first * both, second * both, cross * at
+
+    i_1, i_2, i_3 = rules.total(along, bump, m)
     return r.mean + i_1, (r.variance + (i_2 - i_1 * i_1) + 2 * (i_3 - r.mean * i_1)).clamp_min(0.0)  # of rounding
 
 
-def _wide_partials(m: Tensor, s: Tensor, bump: Bump) -> Partials:
+def _wide_partials(m: Tensor, s: Tensor, bump: rules.Rule) -> Partials:
     r = rectified(m, s)
-    i_1, d1_m, d1_s, d2_m, d2_s, d3_m, d3_s = (torch.zeros_like(m) for _ in range(7))
-    for x, first, second, cross in bump:
+
+    def along(x: Tensor, first: Tensor, second: Tensor, cross: Tensor) -> tuple[Tensor, ...]:
         z, at = _density(x, m, r.std)
         y, opposite = _density(-x, m, r.std)
-        at_m, opposite_m = at * z, opposite * y  # √s ∂N/∂m
-        at_s, opposite_s = at * (z * z - 1), opposite * (y * y - 1)  # 2s ∂N/∂s
-        i_1 = i_1 + first * (at + opposite)
-        d1_m, d1_s = d1_m + first * (at_m + opposite_m), d1_s + first * (at_s + opposite_s)
-        d2_m, d2_s = d2_m + second * (at_m + opposite_m), d2_s + second * (at_s + opposite_s)
-        d3_m, d3_s = d3_m + cross * at_m, d3_s + cross * at_s
+        at_m, at_s = at * z, at * (z * z - 1)  # √s ∂N/∂m and 2s ∂N/∂s
+        both_m, both_s = at_m + opposite * y, at_s + opposite * (y * y - 1)
+        return (
+            first * (at + opposite), first * both_m, first * both_s, second * both_m, second * both_s,
+            cross * at_m, cross * at_s,
+        )  # fmt: skip
+
+    i_1, d1_m, d1_s, d2_m, d2_s, d3_m, d3_s = rules.total(along, bump, m)
     per_m, per_s = 1 / r.std, 0.5 / s
     relu_m_m, relu_m_s, relu_s_m, relu_s_s = relu_partials(m, s)
     gap = i_1 + r.mean
@@ -86,7 +88,7 @@ def _wide_partials(m: Tensor, s: Tensor, bump: Bump) -> Partials:
     )
 
 
-def _density(x: float, m: Tensor, std: Tensor) -> Pair:
+def _density(x: Tensor, m: Tensor, std: Tensor) -> Pair:
     """z = (x - m)/√s and the density N(x; m, s)."""
     z = ((x - m) / std).clamp(-1e4, 1e4)
     return z, normal.pdf(z) / std
@@ -107,19 +109,22 @@ class _Nodes(NamedTuple):
 
     def values(self, m: Tensor, s: Tensor) -> Pair:
         std = s.sqrt()
-        first, second = torch.zeros_like(m), torch.zeros_like(m)
-        for z, w in _HERMITE[m.dtype]:
+
+        def along(z: Tensor, w: Tensor) -> Pair:
             d = self.difference(m, z * std)
-            first, second = first + w * d, second + w * d * d
+            return w * d, w * d * d
+
+        first, second = rules.total(along, _HERMITE[m.dtype], m)
         return self.value(m) + first, second - first * first
 
     def partials(self, m: Tensor, s: Tensor) -> Partials:
         std = s.sqrt()
-        d_, f1_, f2_, d_f1, d_f2, f1_f1 = (torch.zeros_like(m) for _ in range(6))
-        for z, w in _HERMITE[m.dtype]:
+
+        def along(z: Tensor, w: Tensor) -> tuple[Tensor, ...]:
             d, (f1, f2) = self.difference(m, z * std), self.slopes(m + z * std)
-            d_, f1_, f2_ = d_ + w * d, f1_ + w * f1, f2_ + w * f2
-            d_f1, d_f2, f1_f1 = d_f1 + w * d * f1, d_f2 + w * d * f2, f1_f1 + w * f1 * f1
+            return w * d, w * f1, w * f2, w * d * f1, w * d * f2, w * f1 * f1
+
+        d_, f1_, f2_, d_f1, d_f2, f1_f1 = rules.total(along, _HERMITE[m.dtype], m)
         return f1_, 0.5 * f2_, 2 * (d_f1 - d_ * f1_), f1_f1 + d_f2 - d_ * f2_
 
 
@@ -192,11 +197,11 @@ def _by_series_partials(m: Tensor, s: Tensor) -> Partials:
     return mu[1], 0.5 * mu[2], s_m, s_s
 
 
-def _gelu_wide_values(m: Tensor, s: Tensor, bump: Bump) -> Pair:
+def _gelu_wide_values(m: Tensor, s: Tensor, bump: rules.Rule) -> Pair:
     return _gelu_derivatives(m, s, 2)[0], _wide_values(m, s, bump)[1]
 
 
-def _gelu_wide_partials(m: Tensor, s: Tensor, bump: Bump) -> Partials:
+def _gelu_wide_partials(m: Tensor, s: Tensor, bump: rules.Rule) -> Partials:
     _, mean_m, twice_mean_s = _gelu_derivatives(m, s, 2)
     return mean_m, 0.5 * twice_mean_s, *_wide_partials(m, s, bump)[2:]
 
@@ -208,32 +213,32 @@ def _join(
     narrow: tuple[Callable[..., Pair], Callable[..., Partials]],
     wide: tuple[Callable[..., Pair], Callable[..., Partials]],
     switch: float,
-    bumps: dict[torch.dtype, Bump],
+    bumps: dict[torch.dtype, rules.Rule],
 ) -> Callable[..., Pair]:
     """The map that is `narrow` for s ≤ switch and `wide` above, each evaluated where it is safe."""
 
     def both(i: int, m: Tensor, s: Tensor) -> tuple[Tensor, ...]:
-        is_wide = s > switch
+        is_wide = step(s - switch)
         inner = narrow[i](m, s.clamp_max(switch))
         outer = wide[i](m, s.clamp_min(switch), bumps[m.dtype])
-        return tuple(torch.where(is_wide, b, a) for a, b in zip(inner, outer, strict=True))
+        return tuple(select(is_wide, b, a) for a, b in zip(inner, outer, strict=True))
 
     return differentiable(lambda m, s: both(0, m, s), lambda m, s: both(1, m, s))  # type: ignore[arg-type, return-value]
 
 
 def _rules(
     rho: Callable[[float], float], single: tuple[float, int], double: tuple[float, int]
-) -> dict[torch.dtype, Bump]:
+) -> dict[torch.dtype, rules.Rule]:
     return {torch.float32: _bump(rho, *single), torch.float64: _bump(rho, *double)}
 
 
 _WIDE = (_wide_values, _wide_partials)
 _softplus = _join(
-    (_SOFTPLUS.values, _SOFTPLUS.partials), _WIDE, 1.0,
+    (lambda m, s: _SOFTPLUS.values(m, s), lambda m, s: _SOFTPLUS.partials(m, s)), _WIDE, 1.0,
     _rules(lambda x: math.log1p(math.exp(-x)), (18.0, 24), (42.0, 64)),
 )  # fmt: skip
 _silu = _join(
-    (_SILU.values, _SILU.partials), _WIDE, 1.0,
+    (lambda m, s: _SILU.values(m, s), lambda m, s: _SILU.partials(m, s)), _WIDE, 1.0,
     _rules(lambda x: -x / (1 + math.exp(x)), (18.0, 24), (42.0, 64)),
 )  # fmt: skip
 _gelu = _join(
