@@ -43,11 +43,12 @@ class Beta(ExponentialFamily):
         m is kept within [eps^1.5, 1 - eps] and s/m(1 - m) within [eps, 1 - eps], so that every pair of moments that a
         network may hand over has finite parameters and gradients.
         """
-        unit = eps(x.mean.dtype)
-        mean = x.mean.clamp(unit**1.5, 1 - unit)
-        ratio = (zero_if_point(x).clamp_max(1.0) / (mean * (1 - mean))).clamp(unit, 1 - unit)
+        dtype = x.mean.dtype
+        unit, wide = eps(dtype), torch.promote_types(dtype, torch.float32)
+        mean = x.mean.to(wide).clamp(unit**1.5, 1 - unit)
+        ratio = (zero_if_point(x).to(wide).clamp_max(1.0) / (mean * (1 - mean))).clamp(unit, 1 - unit)
         nu = (1 - ratio) / ratio
-        return cls.unchecked(mean * nu, (1 - mean) * nu)
+        return cls.unchecked((mean * nu).to(dtype), ((1 - mean) * nu).to(dtype))
 
     @classmethod
     def check_moments(cls, x: Moments) -> None:

@@ -76,7 +76,7 @@ def _narrow_left(m: Tensor, s: Tensor) -> Pair:
         return weight * first, weight * (w * second + (1 - w) * _tilted(a, (1 + w) * std)[1])
 
     first, second = rules.total(along, _RULE[m.dtype], m)
-    beyond, top = normal.cdf(h), torch.expm1((-m).clamp_max(40.0))  # P(z > a) is zero long before e^40
+    beyond, top = normal.cdf(h), torch.expm1((-m).clamp_max(20.0))  # P(z > a) is nothing long before e^20
     mean = std * first + top * beyond
     variance = s * second + top * top * beyond - mean * mean
     return torch.expm1(m) + torch.exp(m) * mean, torch.exp(2 * m) * variance

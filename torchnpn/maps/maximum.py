@@ -36,13 +36,13 @@ def _values(m_1: Tensor, s_1: Tensor, m_2: Tensor, s_2: Tensor) -> Pair:
     """max = the likelier one plus the rectified difference, so that both terms of the variance are positive."""
     r = rectified(-(m_1 - m_2).abs(), s_1 + s_2)
     s_likelier = select(step(m_1 - m_2), s_1, s_2)
-    return torch.maximum(m_1, m_2) + r.excess, r.variance + s_likelier * (r.below - r.above)
+    return torch.maximum(m_1, m_2) + r.std * r.excess, r.variance + s_likelier * (r.below - r.above)
 
 
 def _partials(m_1: Tensor, s_1: Tensor, m_2: Tensor, s_2: Tensor) -> Partials:
     r = rectified(m_1 - m_2, s_1 + s_2)
     theta = r.std.clamp_min(torch.finfo(r.std.dtype).tiny ** 0.5)
-    k, u = r.h.abs(), r.excess / theta
+    k, u = r.h.abs(), r.excess
     tilt = (s_1 / theta - s_2 / theta) / theta * r.pdf - r.pdf * (r.above - r.below) + 2 * r.h * r.above * r.below
     by_mean = theta * tilt
     by_variance = -u * (k + u) - 0.5 * r.h * tilt

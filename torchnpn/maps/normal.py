@@ -103,8 +103,10 @@ _B64 = (
 
 
 def pdf(h: Tensor) -> Tensor:
-    """φ(h)."""
-    return (h * h).mul_(-0.5).exp_().mul_(1 / math.sqrt(2 * math.pi))
+    """φ(h), and zero where it would fall below 1e-31 (float64: 1e-297): exponentials that underflow make a CPU crawl."""
+    lowest = -684.0 if h.dtype == torch.float64 else -70.0
+    exponential = (h * h).mul_(-0.5).clamp_min(lowest).exp_().sub_(1.001 * math.exp(lowest))
+    return exponential.clamp_min(0.0).mul_(1 / math.sqrt(2 * math.pi))
 
 
 def cdf(h: Tensor) -> Tensor:
@@ -122,7 +124,7 @@ def tails(k: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def standardise(m: Tensor, s: Tensor) -> tuple[Tensor, Tensor]:
-    """h = m / √s and √s; where s = 0, h is far out on the side of m (0 for m = 0), beyond what φ can tell from 0."""
+    """h = m / √s and √s; where s = 0, h is far out on the side of m (0 for m = 0), where φ is zero."""
     std = s.sqrt()
     h = m / std.clamp_min(torch.finfo(s.dtype).tiny ** 0.5)
     return h.clamp(-1e4, 1e4), std

@@ -41,7 +41,7 @@ class Rectified(NamedTuple):
 
     mean: Tensor
     variance: Tensor
-    excess: Tensor  # E max(0, x) - max(0, m) ≥ 0
+    excess: Tensor  # E max(0, x) - max(0, m) ≥ 0, in units of √s
     above: Tensor  # Φ(h) = P(x > 0)
     below: Tensor  # Φ(-h) = P(x < 0)
     pdf: Tensor  # φ(h)
@@ -62,9 +62,8 @@ def rectified(m: Tensor, s: Tensor) -> Rectified:
     tail = torch.addcmul(w, k, u)
     rest = 1 - tail
     variance = s * (w - u * u + positive * (rest - tail))
-    excess = std * u
     above, below = select(positive, rest, tail), select(positive, tail, rest)
-    return Rectified(torch.relu(m) + excess, variance, excess, above, below, pdf, h, std)
+    return Rectified(torch.addcmul(torch.relu(m), std, u), variance, u, above, below, pdf, h, std)
 
 
 def slope_in_variance(r: Rectified) -> Tensor:
@@ -85,13 +84,12 @@ def relu_partials(m: Tensor, s: Tensor) -> Partials:
 
 def _variance_in_variance(r: Rectified) -> Tensor:
     """∂a_s/∂s = Φ(h) - g(h) φ(h), in [0, 1]."""
-    g = torch.relu(r.h) + r.excess / r.std.clamp_min(torch.finfo(r.std.dtype).tiny ** 0.5)
-    return r.above - g * r.pdf
+    return r.above - (torch.relu(r.h) + r.excess) * r.pdf
 
 
 def _leaky_values(m: Tensor, s: Tensor, slope: float) -> Pair:
     r, rest = rectified(m, s), 1 - slope
-    mean = functional.leaky_relu(m, slope) + rest * r.excess
+    mean = functional.leaky_relu(m, slope) + rest * r.std * r.excess
     variance = slope**2 * s + rest**2 * r.variance + 2 * slope * rest * s * r.above
     return mean, variance.clamp_min(0.0)  # for slopes below zero denormal numbers can round to less
 

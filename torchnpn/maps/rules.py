@@ -11,6 +11,7 @@ from torch import Tensor
 Rule = tuple[tuple[float, ...], ...]  # one tuple per node: its place, its weight or weights
 
 _AT_ONCE = 2**20  # elements up to which all nodes are taken in one tensor: fewer, larger operations
+_UNROLLED = 8  # nodes up to which a compiler gets one operation after the other
 
 
 def legendre(points: int) -> Rule:
@@ -19,20 +20,28 @@ def legendre(points: int) -> Rule:
     return tuple(zip(((nodes + 1) / 2).tolist(), (weights / 2).tolist(), strict=True))
 
 
-@torch.compiler.assume_constant_result  # type: ignore[untyped-decorator]
 def hermite(points: int) -> Rule:
     """E g(z) ≈ Σ w_i g(z_i) for standard normal z, exact for polynomials of degree 2 · points - 1."""
     nodes, weights = np.polynomial.hermite_e.hermegauss(points)
     return tuple(zip(nodes.tolist(), (weights / weights.sum()).tolist(), strict=True))
 
 
+# What torch.compiler.assume_constant_result does, without loading the compiler: numpy is not to be traced.
+hermite._dynamo_marked_constant = True  # type: ignore[attr-defined]
+
+
 def total(terms: Callable[..., tuple[Tensor, ...]], rule: Rule, like: Tensor) -> tuple[Tensor, ...]:
     """Σ_i terms(*rule[i]), one sum for each tensor that `terms` gives; these have the shape of `like`.
 
     Small tensors on a CPU take all nodes at once along a new first dimension: there the number of operations counts.
-    Elsewhere, where memory does or a compiler fuses the operations anyway, one node follows the other.
+    Elsewhere memory does, and one node follows the other. A compiler fuses either; it gets long rules at once, because
+    its own time grows with the number of operations.
     """
-    if not torch.compiler.is_compiling() and like.device.type == "cpu" and like.numel() * len(rule) <= _AT_ONCE:
+    if torch.compiler.is_compiling():
+        at_once = len(rule) > _UNROLLED
+    else:
+        at_once = like.device.type == "cpu" and like.numel() * len(rule) <= _AT_ONCE
+    if at_once:
         columns = torch.tensor(rule, dtype=like.dtype, device=like.device).T
         return tuple(term.sum(0) for term in terms(*(column.view(-1, *(1,) * like.dim()) for column in columns)))
     sums = terms(*rule[0])

@@ -41,7 +41,19 @@ def _log_sum_exp_of_others(x: Moments) -> Moments:
     outside = _log_sum_exp_of_others(pairs)
     beside = Moments(outside.mean[..., : even // 2], outside.variance[..., : even // 2])  # type: ignore[index]
     last = Moments(outside.mean[..., even // 2 :], outside.variance[..., even // 2 :])  # type: ignore[index]
-    return _concatenated(_interleaved(_log_add_exp(beside, right), _log_add_exp(beside, left)), last)
+    return _concatenated(_interleaved(*_log_add_exp_both(beside, left, right)), last)
+
+
+def _log_add_exp_both(x: Moments, left: Moments, right: Moments) -> tuple[Moments, Moments]:
+    """log(exp x + exp right) and log(exp x + exp left), for the left and the right member of each pair, in one go."""
+    merged = _log_add_exp(_concatenated(x, x), _concatenated(right, left))
+    half = x.mean.shape[-1]
+    assert merged.variance is not None
+    first, second = slice(None, half), slice(half, None)
+    return (
+        Moments(merged.mean[..., first], merged.variance[..., first]),
+        Moments(merged.mean[..., second], merged.variance[..., second]),
+    )
 
 
 def _log_add_exp(a: Moments, b: Moments) -> Moments:
