@@ -25,11 +25,11 @@ def softmax_mean(o: Moments, dim: int = -1) -> Tensor:
     if m.shape[dim] == 1:
         return torch.softmax(m + s, dim).to(o.mean.dtype)  # one, and in the graph of both
     logits = Moments(m.movedim(dim, -1), s.movedim(dim, -1))
-    p = sigmoid(logits - _log_sum_exp_of_others(logits)).mean
+    p = sigmoid(logits - log_sum_exp_of_others(logits)).mean
     return (p / p.sum(-1, keepdim=True)).movedim(-1, dim).to(o.mean.dtype)
 
 
-def _log_sum_exp_of_others(x: Moments) -> Moments:
+def log_sum_exp_of_others(x: Moments) -> Moments:
     """For each of K ≥ 2 variables, log Σ exp over all others: pairs are merged, solved, and split again (O(K) work)."""
     m, s = x.mean, x.variance
     assert s is not None
@@ -38,7 +38,7 @@ def _log_sum_exp_of_others(x: Moments) -> Moments:
     even = m.shape[-1] // 2 * 2
     left, right = Moments(m[..., 0:even:2], s[..., 0:even:2]), Moments(m[..., 1:even:2], s[..., 1:even:2])
     pairs = _concatenated(_log_add_exp(left, right), Moments(m[..., even:], s[..., even:]))
-    outside = _log_sum_exp_of_others(pairs)
+    outside = log_sum_exp_of_others(pairs)
     beside = Moments(outside.mean[..., : even // 2], outside.variance[..., : even // 2])  # type: ignore[index]
     last = Moments(outside.mean[..., even // 2 :], outside.variance[..., even // 2 :])  # type: ignore[index]
     return _concatenated(_interleaved(*_log_add_exp_both(beside, left, right)), last)
