@@ -1,0 +1,139 @@
+"""The probabilistic linear transformation on a CPU as one autograd function: no product twice, nothing large kept.
+
+Forward (paper, Eqs. 1-2), with q = a_s + a_m²:
+
+    o_m = a_m W_mᵀ + b_m,    o_s = q W_sᵀ + a_s (W_m²)ᵀ + b_s.
+
+Backward, for gradients g_m, g_s of the outputs and v = g_s W_s:
+
+    ∂W_m = g_mᵀ a_m + 2 W_m ∘ (g_sᵀ a_s),    ∂W_s = g_sᵀ q,
+    ∂a_m = g_m W_m + 2 a_m ∘ v,              ∂a_s = v + g_s W_m².
+
+Three products forward and six backward, two and two where the input is a point. The squares of the weights live only
+while a product needs them; each product is accumulated onto the other terms in place. For Gaussian weights that are
+learnt as W_s = exp(2ℓ), the backward pass goes on to ∂ℓ = 2 W_s ∘ ∂W_s in the same memory.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from torchnpn.kernels.scratch import scratch
+from torchnpn.maps.affine import check_linear
+from torchnpn.moments import Moments
+
+
+def takes(a: Moments, W: Moments, b: Moments | None) -> bool:
+    """Whether this kernel handles these arguments: plain dense CPU tensors, random weights and biases, no replicas.
+
+    Under autocast products change type, and could not be accumulated in place.
+    """
+    tensors = [t for x in (a, W, b) if isinstance(x, Moments) for t in x if isinstance(t, Tensor)]
+    return (
+        isinstance(a, Moments)
+        and isinstance(a.mean, Tensor)
+        and a.mean.dim() == 2
+        and W.mean.dim() == 2
+        and not torch.is_autocast_enabled("cpu")
+        and W.variance is not None
+        and W.variance.shape == W.mean.shape
+        and (b is None or (b.variance is not None and b.variance.shape == b.mean.shape == W.mean.shape[:1]))
+        and all(
+            t.device.type == "cpu"
+            and t.layout == torch.strided
+            and t.dtype == W.mean.dtype
+            and not torch._C._functorch.is_functorch_wrapped_tensor(t)
+            for t in tensors
+        )
+    )
+
+
+def linear(a: Moments, W: Moments, b: Moments | None = None) -> Moments:
+    """See `maps.linear`."""
+    check_linear(a, W, b)
+    return Moments(*_Linear.apply(*_input(a), W.mean, W.variance, *((None, None) if b is None else b)))
+
+
+def gaussian_linear(
+    a: Moments, W: Moments, W_log_std: Tensor, b: Moments | None = None, b_log_std: Tensor | None = None
+) -> Moments:
+    """The same for variances W_s = exp(2ℓ) that are given as numbers, with gradients to ℓ in place of W_s."""
+    check_linear(a, W, b)
+    b_m, b_s = (None, None) if b is None else b
+    return Moments(*_GaussianLinear.apply(*_input(a), W.mean, W_log_std, b_m, b_log_std, (W.variance, b_s)))
+
+
+def _input(a: Moments) -> tuple[Tensor, Tensor | None]:
+    return a.mean, None if a.variance is None else a.variance.expand_as(a.mean)
+
+
+class _Linear(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, *tensors: Any) -> tuple[Tensor, Tensor]:
+        a_m, a_s, W_m, W_s, b_m, b_s = tensors
+        ctx.save_for_backward(a_m, a_s, W_m, W_s)
+        return _forward(a_m, a_s, W_m, W_s, b_m, b_s)
+
+    @staticmethod
+    @torch.autograd.function.once_differentiable
+    def backward(ctx: Any, g_m: Tensor, g_s: Tensor) -> tuple[Tensor | None, ...]:
+        a_m, a_s, W_m, W_s = ctx.saved_tensors
+        return _backward(a_m, a_s, W_m, W_s, g_m, g_s, ctx.needs_input_grad)
+
+
+class _GaussianLinear(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, *arguments: Any) -> tuple[Tensor, Tensor]:
+        a_m, a_s, W_m, _, b_m, _, (W_s, b_s) = arguments
+        ctx.save_for_backward(a_m, a_s, W_m)
+        ctx.variances = W_s, b_s  # functions of ℓ alone: whoever fills their memory anew writes the same numbers
+        return _forward(a_m, a_s, W_m, W_s, b_m, b_s)
+
+    @staticmethod
+    @torch.autograd.function.once_differentiable
+    def backward(ctx: Any, g_m: Tensor, g_s: Tensor) -> tuple[Tensor | None, ...]:
+        W_s, b_s = ctx.variances
+        a_m, a_s, W_m = ctx.saved_tensors
+        *gradients, d_W_s, d_b_m, d_b_s = _backward(a_m, a_s, W_m, W_s, g_m, g_s, ctx.needs_input_grad[:6])
+        d_W_l = None if d_W_s is None else d_W_s.mul_(W_s).mul_(2)
+        d_b_l = None if d_b_s is None else d_b_s.mul_(b_s).mul_(2)
+        return *gradients, d_W_l, d_b_m, d_b_l, None
+
+
+def _forward(
+    a_m: Tensor, a_s: Tensor | None, W_m: Tensor, W_s: Tensor, b_m: Tensor | None, b_s: Tensor | None
+) -> tuple[Tensor, Tensor]:
+    q = a_m * a_m if a_s is None else torch.addcmul(a_s, a_m, a_m)
+    o_m, o_s = _product(b_m, a_m, W_m), _product(b_s, q, W_s)
+    return o_m, o_s if a_s is None else o_s.addmm_(a_s, _squared(W_m).T)
+
+
+def _backward(
+    a_m: Tensor, a_s: Tensor | None, W_m: Tensor, W_s: Tensor, g_m: Tensor, g_s: Tensor, needs: tuple[bool, ...]
+) -> tuple[Tensor | None, ...]:
+    """Gradients by a_m, a_s, W_m, W_s, b_m, b_s; None where not needed."""
+    need_m, need_s, need_W_m, need_W_s, need_b_m, need_b_s = needs
+    d_m = d_s = d_W_m = d_W_s = None
+    if need_W_s:
+        d_W_s = g_s.T @ (a_m * a_m if a_s is None else torch.addcmul(a_s, a_m, a_m))
+    if need_W_m:
+        d_W_m = g_m.T @ a_m if a_s is None else (g_s.T @ a_s).mul_(W_m).mul_(2).addmm_(g_m.T, a_m)
+    if need_m or need_s:
+        v = g_s @ W_s
+        if need_m:
+            d_m = (v * a_m).mul_(2).addmm_(g_m, W_m)
+        if need_s:
+            d_s = v.addmm_(g_s, _squared(W_m))
+    return d_m, d_s, d_W_m, d_W_s, g_m.sum(0) if need_b_m else None, g_s.sum(0) if need_b_s else None
+
+
+def _squared(W: Tensor) -> Tensor:
+    """W², in memory for a moment."""
+    return torch.mul(W.detach(), W.detach(), out=scratch(W))
+
+
+def _product(b: Tensor | None, x: Tensor, W: Tensor) -> Tensor:
+    return x @ W.T if b is None else torch.addmm(b, x, W.T)

@@ -1,0 +1,64 @@
+"""ReLU's moments on a CPU as one autograd function: `maps.relu`, whose backward pass finds what the forward pass knew.
+
+Written for few passes over memory: buffers are reused in place, and nothing is computed that is not needed.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from torchnpn.maps import normal
+from torchnpn.maps.elementwise import check
+from torchnpn.maps.select import step
+from torchnpn.moments import Moments
+
+
+def takes(o: Moments) -> bool:
+    """Whether this kernel handles `o`: plain float32 CPU tensors of one shape."""
+    return (
+        isinstance(o, Moments)
+        and o.variance is not None
+        and o.mean.shape == o.variance.shape
+        and all(
+            t.device.type == "cpu"
+            and t.dtype == torch.float32
+            and not torch._C._functorch.is_functorch_wrapped_tensor(t)
+            for t in (o.mean, o.variance)
+        )
+    )
+
+
+def relu(o: Moments) -> Moments:
+    """See `maps.relu`."""
+    check("relu", o)
+    return Moments(*_ReLU.apply(*o))
+
+
+class _ReLU(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, m: Tensor, s: Tensor) -> tuple[Tensor, Tensor]:
+        h, std = normal.standardise(m, s)
+        pdf = normal.pdf(h)
+        u, w = normal.tails(h.abs())
+        u.mul_(pdf)  # φ A
+        w.mul_(pdf)  # φ B
+        tail = torch.addcmul(w, h.abs(), u)  # the smaller of P(x > 0), P(x < 0)
+        positive = step(h)
+        variance = w.addcmul_(u, u, value=-1).add_(positive).addcmul_(positive, tail, value=-2).mul_(s)
+        mean = torch.relu(m).addcmul_(std, u)
+        ctx.save_for_backward(mean, h, std, pdf, u, tail, positive)
+        return mean, variance
+
+    @staticmethod
+    @torch.autograd.function.once_differentiable
+    def backward(ctx: Any, g_m: Tensor, g_s: Tensor) -> tuple[Tensor, Tensor]:
+        mean, h, std, pdf, u, tail, positive = ctx.saved_tensors
+        above = torch.addcmul(tail, positive, tail, value=-2).add_(positive)
+        slope = pdf / std.clamp_min(torch.finfo(std.dtype).tiny ** 0.5)  # 2 ∂a_m/∂s; 0 by definition at s = 0
+        slope.mul_(step(std))
+        by_m = (mean * 2).addcmul_(mean, above, value=-2).mul_(g_s).addcmul_(g_m, above)
+        by_s = above.addcmul_(torch.relu(h).add_(u), pdf, value=-1).mul_(g_s).addcmul_(g_m, slope, value=0.5)
+        return by_m, by_s

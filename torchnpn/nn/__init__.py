@@ -1,0 +1,62 @@
+"""Layers: modules that hold random parameters and call the maps; inputs are a tensor or `Moments`."""
+
+from torchnpn.nn.activation import (
+    ELU,
+    GELU,
+    SELU,
+    Abs,
+    Activation,
+    Cos,
+    Erf,
+    Exp,
+    Hardtanh,
+    Heaviside,
+    LeakyReLU,
+    ReLU,
+    ReLU6,
+    Sigmoid,
+    SiLU,
+    Sin,
+    Softplus,
+    Square,
+    Tanh,
+)
+from torchnpn.nn.container import Complement, Flatten, Sequential, mlp
+from torchnpn.nn.linear import Linear
+from torchnpn.nn.neurons import Bernoulli, Power, Saturating
+from torchnpn.nn.noise import AnalyticDropout, Dropout, InputNoise
+from torchnpn.nn.parameter import RandomParameter
+
+__all__ = [
+    "ELU",
+    "GELU",
+    "SELU",
+    "Abs",
+    "Activation",
+    "AnalyticDropout",
+    "Bernoulli",
+    "Complement",
+    "Cos",
+    "Dropout",
+    "Erf",
+    "Exp",
+    "Flatten",
+    "Hardtanh",
+    "Heaviside",
+    "InputNoise",
+    "LeakyReLU",
+    "Linear",
+    "Power",
+    "RandomParameter",
+    "ReLU",
+    "ReLU6",
+    "Saturating",
+    "Sequential",
+    "SiLU",
+    "Sigmoid",
+    "Sin",
+    "Softplus",
+    "Square",
+    "Tanh",
+    "mlp",
+]

@@ -1,0 +1,79 @@
+"""The linear layer whose weights and biases are distributions."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+from torch.distributions import constraints
+
+from torchnpn import families, kernels
+from torchnpn.families import ExponentialFamily, Gaussian
+from torchnpn.moments import Moments
+from torchnpn.nn.convert import as_moments
+from torchnpn.nn.parameter import RandomParameter, initial_moments
+
+
+class Linear(nn.Module):
+    """o = a Wᵀ + b for independent random a, W, b (paper, Eqs. 1-2; weights in torch's order).
+
+    Weights in [0, 1] (beta, Bernoulli) are divided by the sum of their means over the inputs: o is then a weighted
+    average of the inputs and stays in [0, 1] with them; such a layer has no bias.
+
+    Args:
+        in_features: Number of inputs.
+        out_features: Number of outputs.
+        bias: Whether to add a random bias, of the same family as the weights.
+        family: Family of the weights, by class or name.
+        gain: Factor on the initial means; √2 suits ReLU-like activations.
+        replicas: Leading dimensions: independent copies of the layer, computed at once.
+        generator: Source of the initial values.
+    """
+
+    def __init__(
+        self,
+        in_features: int,
+        out_features: int,
+        bias: bool = True,
+        family: str | type[ExponentialFamily] = "gaussian",
+        *,
+        gain: float = 1.0,
+        replicas: tuple[int, ...] = (),
+        generator: torch.Generator | None = None,
+    ) -> None:
+        super().__init__()
+        self.in_features, self.out_features, self.replicas = in_features, out_features, tuple(replicas)
+        family = families.resolve(family)
+        self.averages = family.support in (constraints.unit_interval, constraints.boolean)
+        weight = initial_moments(family, (*replicas, out_features, in_features), in_features, generator)
+        if gain != 1.0 and not self.averages:
+            weight = gain * weight
+        self.weight = RandomParameter(family, weight, event_dims=2)
+        self.bias: RandomParameter | None = None
+        if bias and not self.averages:
+            initial = _initial_bias(family, (*replicas, out_features), in_features, generator)
+            self.bias = RandomParameter(family, initial, event_dims=1)
+
+    def forward(self, a: Moments | Tensor) -> Moments:  # (*replicas, batch, in) -> (*replicas, batch, out)
+        a = as_moments(a)
+        if self.weight.family is Gaussian and torch.is_grad_enabled() and not self.replicas:
+            W, b = self.weight.numbers, None if self.bias is None else self.bias.numbers
+            if kernels.takes_log_std(a, W, b):
+                return kernels.gaussian_linear(
+                    a, W, self.weight.free[1], b, None if self.bias is None else self.bias.free[1]
+                )
+        weight = self.weight.moments
+        if self.averages:
+            weight = weight * (1 / weight.mean.sum(-1, keepdim=True))
+        return kernels.linear(a, weight, None if self.bias is None else self.bias.moments)
+
+    def extra_repr(self) -> str:
+        replicas = f", replicas={self.replicas}" if self.replicas else ""
+        return f"in_features={self.in_features}, out_features={self.out_features}{replicas}"
+
+
+def _initial_bias(
+    family: type[ExponentialFamily], shape: tuple[int, ...], fan_in: int, generator: torch.Generator | None
+) -> Moments:
+    """Zero for real biases; as small as one weight for positive ones."""
+    x = initial_moments(family, shape, fan_in, generator)
+    return Moments(torch.zeros_like(x.mean), x.variance) if family.support is constraints.real else x

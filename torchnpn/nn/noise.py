@@ -1,0 +1,62 @@
+"""Noise as regularisation: dropout, sampled or in closed form, and uncertain inputs."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+
+from torchnpn import maps
+from torchnpn.moments import Moments
+from torchnpn.nn.convert import as_moments
+
+
+class Dropout(nn.Module):
+    """One sampled mask for both moments: the mean is multiplied by mask/(1-p), the variance by its square.
+
+    In evaluation mode it passes the moments on as they are.
+    """
+
+    def __init__(self, p: float = 0.5) -> None:
+        super().__init__()
+        self.p = _probability(p)
+
+    def forward(self, a: Moments | Tensor) -> Moments:
+        a = as_moments(a)
+        if not self.training or self.p == 0:
+            return a
+        mask = torch.nn.functional.dropout(torch.ones_like(a.mean), self.p)
+        return a * mask
+
+    def extra_repr(self) -> str:
+        return f"p={self.p:g}"
+
+
+class AnalyticDropout(Dropout):
+    """Dropout without sampling: the mask's variance enters the moments (`maps.dropout`), in training mode only."""
+
+    def forward(self, a: Moments | Tensor) -> Moments:
+        a = as_moments(a)
+        return maps.dropout(a, self.p) if self.training else a
+
+
+class InputNoise(nn.Module):
+    """Adds a known variance to its input: measurement error, or a distribution around each value (Section 2.1)."""
+
+    def __init__(self, variance: float) -> None:
+        super().__init__()
+        if not variance >= 0:
+            raise ValueError(f"InputNoise expects a variance ≥ 0, got {variance}.")
+        self.variance = variance
+
+    def forward(self, a: Moments | Tensor) -> Moments:
+        a = as_moments(a)
+        return a + Moments(torch.zeros_like(a.mean), torch.full_like(a.mean, self.variance))
+
+    def extra_repr(self) -> str:
+        return f"variance={self.variance:g}"
+
+
+def _probability(p: float) -> float:
+    if not 0 <= p < 1:
+        raise ValueError(f"Dropout expects a probability p with 0 ≤ p < 1, got {p}.")
+    return p
