@@ -1,0 +1,28 @@
+"""Likelihoods: from the moments of a network's output to a loss and the predictive distribution of the target."""
+
+from torchnpn.likelihoods.base import Likelihood, VarianceParts
+from torchnpn.likelihoods.categorical import Categorical
+from torchnpn.likelihoods.classification import ScaledSoftmax, Sigmoids, SoftmaxMean
+from torchnpn.likelihoods.counts import NegativeBinomialCounts, PoissonCounts
+from torchnpn.likelihoods.gaussian import GaussianNoise, HeteroscedasticGaussian
+from torchnpn.likelihoods.paper import Direct, KLToTarget, SquaredError
+from torchnpn.likelihoods.positive import GammaAmounts
+from torchnpn.likelihoods.proportions import BetaProportions
+
+__all__ = [
+    "BetaProportions",
+    "Categorical",
+    "Direct",
+    "GammaAmounts",
+    "GaussianNoise",
+    "HeteroscedasticGaussian",
+    "KLToTarget",
+    "Likelihood",
+    "NegativeBinomialCounts",
+    "PoissonCounts",
+    "ScaledSoftmax",
+    "Sigmoids",
+    "SoftmaxMean",
+    "SquaredError",
+    "VarianceParts",
+]

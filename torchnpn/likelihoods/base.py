@@ -1,0 +1,98 @@
+"""What every likelihood offers, and the three parts of a predictive variance."""
+
+from __future__ import annotations
+
+from typing import ClassVar, NamedTuple
+
+import torch
+from torch import Tensor, nn
+from torch.distributions import constraints
+from torch.distributions.constraints import Constraint
+
+from torchnpn.families import ExponentialFamily
+from torchnpn.families.base import zero_if_point
+from torchnpn.likelihoods import targets
+from torchnpn.likelihoods.categorical import Categorical
+from torchnpn.maps.elementwise import check
+from torchnpn.moments import Moments
+
+
+class VarianceParts(NamedTuple):
+    """Law of total variance: Var y = Var E[y | latent] + E Var[y | latent]."""
+
+    total: Tensor
+    epistemic: Tensor  # Var E[y | latent]: what more data would take away
+    aleatoric: Tensor  # E Var[y | latent]: what no data takes away
+
+    @classmethod
+    def of(cls, epistemic: Tensor, aleatoric: Tensor) -> VarianceParts:
+        """Both parts in one shape, and their sum."""
+        epistemic, aleatoric = torch.broadcast_tensors(epistemic, aleatoric)
+        return cls(epistemic + aleatoric, epistemic, aleatoric)
+
+
+class Likelihood(nn.Module):
+    """Turns the latent output `o` of a network, Gaussian with the moments it has, into the distribution of a target y.
+
+    `o` has shape (*replicas, batch, outputs), y (batch, targets), or (batch,) for labels. Learnt numbers such as a
+    noise have shape (*replicas, targets); with targets=1 all targets share them. `loss` looks at no values, so that a
+    GPU need not wait: `check_targets` does, once, where the data enter. Losses and their gradients are finite for
+    latent means within ±1e8 and variances from 0 to 1e16.
+    """
+
+    support: ClassVar[Constraint] = constraints.real  # where targets lie
+
+    def outputs(self, targets: int) -> int:
+        """How many outputs the network needs for that many targets, or classes."""
+        return targets
+
+    def loss(
+        self, o: Moments, y: Tensor
+    ) -> Tensor:  # (*replicas, batch, outputs), (batch, targets) -> (*replicas, batch)
+        """Loss of each row, summed over its targets."""
+        self._check_shapes(o, y)
+        return self._row_loss(o, y)
+
+    def predict(self, o: Moments) -> ExponentialFamily | Categorical:
+        """Predictive distribution of the target."""
+        raise NotImplementedError(f"{type(self).__name__} needs a method `predict(o)`.")
+
+    def variance_parts(self, o: Moments) -> VarianceParts:
+        """Predictive variance, and how much of it comes from the latent and how much from the target itself."""
+        raise NotImplementedError(f"{type(self).__name__} needs a method `variance_parts(o)`.")
+
+    def check_targets(self, y: Tensor) -> None:
+        """Raise unless `y` holds targets for this likelihood."""
+        targets.check(type(self).__name__, y, self.support)
+
+    def _row_loss(self, o: Moments, y: Tensor) -> Tensor:
+        """-log p(y)."""
+        return -self.predict(o).log_prob(y).sum(-1).to(torch.promote_types(o.mean.dtype, torch.float32))
+
+    def _check_shapes(self, o: Moments, y: Tensor) -> None:
+        """Raise where broadcasting would hide that rows or columns do not belong together."""
+        check(type(self).__name__, o)
+        if o.mean.ndim < 2 or y.ndim < 2 or y.shape[-2] != o.mean.shape[-2]:
+            expected = "outputs of shape (*replicas, batch, outputs) and targets of shape (batch, targets)"
+        elif self.outputs(y.shape[-1]) != o.mean.shape[-1]:
+            expected = f"{self.outputs(y.shape[-1])} outputs for {y.shape[-1]} targets"
+        else:
+            return
+        raise ValueError(
+            f"{type(self).__name__} expects {expected}, got o.mean of shape {tuple(o.mean.shape)} and y of shape "
+            f"{tuple(y.shape)}. For a single target write y[:, None]."
+        )
+
+
+def latent(o: Moments, at_least: torch.dtype = torch.float32) -> tuple[Tensor, Tensor]:
+    """Mean and variance of `o` in one shape, zeros for a point, in at least the given type."""
+    wide = torch.promote_types(o.mean.dtype, at_least)
+    m, s = torch.broadcast_tensors(o.mean, zero_if_point(o))
+    return m.to(wide), s.to(wide)
+
+
+def learnt(value: float, targets: int, replicas: tuple[int, ...]) -> nn.Parameter:
+    """A number to learn for each target, of shape (*replicas, targets)."""
+    if targets < 1:
+        raise ValueError(f"A likelihood expects targets ≥ 1, got {targets}.")
+    return nn.Parameter(torch.full((*replicas, targets), float(value)))

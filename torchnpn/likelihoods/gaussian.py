@@ -1,0 +1,117 @@
+"""Real targets: a Gaussian latent function plus Gaussian noise."""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from torch import Tensor
+
+from torchnpn.families import Gaussian
+from torchnpn.likelihoods.base import Likelihood, VarianceParts, latent, learnt
+from torchnpn.likelihoods.limits import LOG_VARIANCE, limited
+from torchnpn.moments import Moments
+
+_LOG_2PI = math.log(2 * math.pi)
+
+
+class GaussianNoise(Likelihood):
+    """y = o + noise with a learnt noise variance σ², so y ~ N(o_m, o_s + σ²).
+
+    The loss is a mixture of the predictive -log N(y; o_m, o_s + σ²), which judges the prediction as a whole, and of
+    -E log N(y; o, σ²) = -log N(y; o_m, σ²) + o_s/2σ², the data term of the ELBO, which judges it function by function.
+
+    Args:
+        targets: Number of targets, each with its own noise; 1 for one noise shared by all.
+        elbo: Share of the ELBO in the loss: 0 for the predictive term alone, 1 for the ELBO alone.
+        initial_log_noise: log σ² at the start; the default suits standardised targets.
+        replicas: Leading dimensions of the network's replicas.
+    """
+
+    def __init__(
+        self, targets: int = 1, elbo: float = 0.5, initial_log_noise: float = -2.0, *, replicas: tuple[int, ...] = ()
+    ) -> None:
+        super().__init__()
+        self.elbo = _share(elbo)
+        self.log_noise = learnt(initial_log_noise, targets, replicas)
+
+    @property
+    def noise(self) -> Tensor:  # (*replicas, 1, targets)
+        """σ²."""
+        return torch.exp(limited(self.log_noise, LOG_VARIANCE)).unsqueeze(-2)
+
+    def predict(self, o: Moments) -> Gaussian:
+        m, s = latent(o)
+        return Gaussian.unchecked(*torch.broadcast_tensors(m, s + self.noise))
+
+    def variance_parts(self, o: Moments) -> VarianceParts:
+        return VarianceParts.of(latent(o)[1], self.noise)
+
+    def _row_loss(self, o: Moments, y: Tensor) -> Tensor:
+        (m, s), noise = latent(o), self.noise
+        error2 = (y.to(m.dtype) - m) ** 2
+        bound = 0.5 * ((error2 + s) / noise + torch.log(noise) + _LOG_2PI)
+        return _mixed(error2, s + noise, bound, self.elbo).sum(-1)
+
+    def extra_repr(self) -> str:
+        return f"targets={self.log_noise.shape[-1]}, elbo={self.elbo:g}"
+
+
+class HeteroscedasticGaussian(Likelihood):
+    """y = o₁ + noise with log noise variance o₂, a second output: Var[y | o] = exp(o₂), so y ~ N(m₁, s₁ + E exp(o₂)).
+
+    The outputs are all o₁, then all o₂. Both are uncertain: E exp(±o₂) = exp(±m₂ + s₂/2). The loss is a mixture as in
+    `GaussianNoise`, with -E log N(y; o₁, exp(o₂)) = ½ (((y - m₁)² + s₁) E exp(-o₂) + m₂ + log 2π). The exponents are
+    taken as they are up to ±20, noise variances from 2e-9 to 5e8.
+
+    Args:
+        targets: Number of targets.
+        elbo: Share of the ELBO in the loss.
+    """
+
+    def __init__(self, targets: int = 1, elbo: float = 0.5) -> None:
+        super().__init__()
+        self.targets, self.elbo = targets, _share(elbo)
+
+    def outputs(self, targets: int) -> int:
+        return 2 * targets
+
+    def predict(self, o: Moments) -> Gaussian:
+        m, s, log_noise = self._split(o)
+        return Gaussian.unchecked(m, s + _mean_exp(log_noise))
+
+    def variance_parts(self, o: Moments) -> VarianceParts:
+        _, s, log_noise = self._split(o)
+        return VarianceParts.of(s, _mean_exp(log_noise))
+
+    def _row_loss(self, o: Moments, y: Tensor) -> Tensor:
+        m, s, log_noise = self._split(o)
+        error2 = (y.to(m.dtype) - m) ** 2
+        bound = 0.5 * ((error2 + s) * _mean_exp(-log_noise) + log_noise.mean + _LOG_2PI)
+        return _mixed(error2, s + _mean_exp(log_noise), bound, self.elbo).sum(-1)
+
+    def _split(self, o: Moments) -> tuple[Tensor, Tensor, Moments]:
+        """m₁, s₁ and the moments of the log noise."""
+        (m, log_noise_m), (s, log_noise_s) = (x.split(self.targets, dim=-1) for x in latent(o))
+        return m, s, Moments(log_noise_m, log_noise_s)
+
+    def extra_repr(self) -> str:
+        return f"targets={self.targets}, elbo={self.elbo:g}"
+
+
+def _mean_exp(x: Moments) -> Tensor:
+    """E exp(x) = exp(m + s/2), within limits."""
+    assert x.variance is not None
+    return torch.exp(limited(x.mean + 0.5 * x.variance, LOG_VARIANCE))
+
+
+def _mixed(error2: Tensor, variance: Tensor, bound: Tensor, elbo: float) -> Tensor:
+    """(1 - elbo) · (-log N(error; 0, variance)) + elbo · bound."""
+    predictive = 0.5 * (error2 / variance + torch.log(variance) + _LOG_2PI)
+    return (1 - elbo) * predictive + elbo * bound
+
+
+def _share(elbo: float) -> float:
+    if not 0 <= elbo <= 1:
+        raise ValueError(f"A Gaussian likelihood expects elbo, the ELBO's share in the loss, in [0, 1], got {elbo}.")
+    return elbo

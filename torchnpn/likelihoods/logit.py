@@ -1,0 +1,26 @@
+"""Probabilities of uncertain logits, kept away from zero so that each has a logarithm."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from torchnpn import maps
+from torchnpn.likelihoods.limits import limited
+from torchnpn.moments import Moments
+
+
+def logit(m: Tensor, s: Tensor) -> Moments:
+    """The logit N(m, s), with m limited to where E σ(x) and E σ(-x) are above about 1e-25.
+
+    Their tail is exp(-|m| + s/2) for small variances and Φ(-|m|/√s) for large ones: |m| ≤ √(50² + 90 s) covers both.
+    """
+    return Moments(limited(m, torch.sqrt(2500 + 90 * s)), s)
+
+
+def sigmoid_parts(x: Moments) -> tuple[Tensor, Tensor, Tensor]:
+    """P = E σ(x), 1 - P with its own digits, and the share ρ = Var σ(x)/P(1 - P) in [0, 1], for a logit x."""
+    above, V = maps.sigmoid(x)
+    below = maps.sigmoid(-x).mean
+    assert V is not None
+    return above, below, (V / (above * below)).clamp_max(1.0)

@@ -1,0 +1,110 @@
+"""The paper's own likelihoods: the network's output is not a latent behind the target, it *is* the target."""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from torch import Tensor
+from torch.distributions import constraints
+
+from torchnpn import families
+from torchnpn.families import ExponentialFamily, Gaussian
+from torchnpn.families.limits import eps
+from torchnpn.likelihoods import targets
+from torchnpn.likelihoods.base import Likelihood, VarianceParts, latent
+from torchnpn.likelihoods.limits import held
+from torchnpn.moments import Moments
+
+_LEAST_VARIANCE = 1e-6  # of a directly predicted Gaussian: a point has no density; for targets of about unit scale
+_LEAST_SHARE = 1e-4  # of ε: the best variance is never below ε itself
+
+
+class KLToTarget(Likelihood):
+    """The paper's error for Gaussian outputs: KL(N(y, ε) ‖ N(o_m, o_s)) (Section 3.2, corrected).
+
+    E = ½ [ε/s + (m - y)²/s - 1 + log s - log ε]. The paper prints the difference without its square, and names the
+    other direction of KL. The best s is ε + (m - y)². It is taken as at least 1e-4 ε, with the gradient of s itself, so
+    that a variance of zero has a finite loss and can grow.
+
+    Args:
+        epsilon: Variance ε of the target.
+    """
+
+    def __init__(self, epsilon: float) -> None:
+        super().__init__()
+        if not epsilon > 0:
+            raise ValueError(f"KLToTarget expects epsilon, the target's variance, > 0, got {epsilon}.")
+        self.epsilon = epsilon
+
+    def predict(self, o: Moments) -> Gaussian:
+        return Gaussian.unchecked(*self._output(o))
+
+    def variance_parts(self, o: Moments) -> VarianceParts:
+        """All of it is the output's own variance, hence epistemic."""
+        _, s = self._output(o)
+        return VarianceParts.of(s, torch.zeros_like(s))
+
+    def _row_loss(self, o: Moments, y: Tensor) -> Tensor:
+        m, s = self._output(o)
+        return 0.5 * ((self.epsilon + (m - y.to(m.dtype)) ** 2) / s - 1 + torch.log(s / self.epsilon)).sum(-1)
+
+    def _output(self, o: Moments) -> tuple[Tensor, Tensor]:
+        m, s = latent(o)
+        return m, held(s, _LEAST_SHARE * self.epsilon)
+
+    def extra_repr(self) -> str:
+        return f"epsilon={self.epsilon:g}"
+
+
+class SquaredError(Likelihood):
+    """E (y - o)² = (y - o_m)² + o_s; the prediction is N(o_m, o_s), in which no noise is modelled."""
+
+    def predict(self, o: Moments) -> Gaussian:
+        return Gaussian.unchecked(*latent(o))
+
+    def variance_parts(self, o: Moments) -> VarianceParts:
+        _, s = latent(o)
+        return VarianceParts.of(s, torch.zeros_like(s))
+
+    def _row_loss(self, o: Moments, y: Tensor) -> Tensor:
+        m, s = latent(o)
+        return ((y.to(m.dtype) - m) ** 2 + s).sum(-1)
+
+
+class Direct(Likelihood):
+    """y ~ the member of a family that has the output's moments (`from_moments`); the loss is -log p(y).
+
+    For Poisson that is E = Σ (c - y log c + log y!) with c = o_m. A point has no density, nor has a mean outside the
+    support: variances on the reals are taken as at least 1e-6, means elsewhere as at least 1e-7 (and that far below 1),
+    with their own gradients, so that they find back. Gumbel's -log p grows like exp(m - y): keep m near the targets.
+
+    Args:
+        family: A family or its name.
+        known: Constants of the family, such as Weibull's `shape`.
+    """
+
+    def __init__(self, family: str | type[ExponentialFamily], **known: float) -> None:
+        super().__init__()
+        self.family, self.known = families.resolve(family), known
+
+    def predict(self, o: Moments) -> ExponentialFamily:
+        (m, s), support = latent(o), self.family.support
+        unit = eps(m.dtype)
+        if support is constraints.real:
+            s = held(s, _LEAST_VARIANCE)
+        else:
+            m = held(m, unit, 1 - unit if support in (constraints.unit_interval, constraints.boolean) else math.inf)
+        return self.family.project(Moments(m, s), **self.known)
+
+    def variance_parts(self, o: Moments) -> VarianceParts:
+        """The output's own variance is epistemic; what the family adds to it, as Poisson may, is aleatoric."""
+        total = self.predict(o).variance
+        epistemic = torch.minimum(latent(o)[1], total)
+        return VarianceParts(total, epistemic, total - epistemic)
+
+    def check_targets(self, y: Tensor) -> None:
+        targets.check(f"Direct({self.family.__name__})", y, self.family.support)
+
+    def extra_repr(self) -> str:
+        return ", ".join([self.family.__name__.lower(), *(f"{name}={value:g}" for name, value in self.known.items())])

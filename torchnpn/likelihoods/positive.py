@@ -1,0 +1,60 @@
+"""Positive amounts: gamma noise around the exponential of the latent."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+from torch.distributions import constraints
+
+from torchnpn.families import Gamma
+from torchnpn.likelihoods.base import Likelihood, VarianceParts, latent, learnt
+from torchnpn.likelihoods.limits import LOG_MEAN, LOG_VARIANCE, limited
+from torchnpn.moments import Moments
+
+
+class GammaAmounts(Likelihood):
+    """y | o ~ gamma with mean e^o and a learnt shape k, so the relative standard deviation is 1/√k whatever the size.
+
+    With o ~ N(m, s): E y = exp(m + s/2), Var y = (E y)² (e^s (1 + 1/k) - 1), and the predictive distribution is the
+    gamma with these moments. The loss is its -log p(y), in float64, because it is a difference of large log Γ.
+
+    Args:
+        targets: Number of targets, each with its own shape; 1 for one shape shared by all.
+        initial_log_shape: log k at the start.
+        replicas: Leading dimensions of the network's replicas.
+    """
+
+    support = constraints.positive
+
+    def __init__(self, targets: int = 1, initial_log_shape: float = 0.0, *, replicas: tuple[int, ...] = ()) -> None:
+        super().__init__()
+        self.log_shape = learnt(initial_log_shape, targets, replicas)
+
+    @property
+    def dispersion(self) -> Tensor:  # (*replicas, 1, targets)
+        """1/k."""
+        return torch.exp(-limited(self.log_shape.double(), LOG_VARIANCE)).unsqueeze(-2)
+
+    def predict(self, o: Moments) -> Gamma:
+        log_mean, s = log_normal(o)
+        log_c = -torch.log(relative_variance(s, self.dispersion))
+        return Gamma.unchecked(*torch.broadcast_tensors(torch.exp(log_c), torch.exp(log_c - log_mean)))
+
+    def variance_parts(self, o: Moments) -> VarianceParts:
+        log_mean, s = log_normal(o)
+        square = torch.exp(2 * log_mean)
+        return VarianceParts.of(square * torch.expm1(s), square * torch.exp(s) * self.dispersion)
+
+    def extra_repr(self) -> str:
+        return f"targets={self.log_shape.shape[-1]}"
+
+
+def log_normal(o: Moments) -> tuple[Tensor, Tensor]:
+    """log E e^x = m + s/2 and s for x ~ o, within limits and in float64: all that the moments of e^x need."""
+    m, s = latent(o, at_least=torch.float64)
+    return limited(m + 0.5 * s, LOG_MEAN), limited(s, LOG_VARIANCE)
+
+
+def relative_variance(s: Tensor, noise: Tensor | float) -> Tensor:
+    """Var/mean² = e^s (1 + noise) - 1 of e^x times an independent factor of mean one and variance `noise`."""
+    return torch.expm1(s) + torch.exp(s) * noise
