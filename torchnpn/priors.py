@@ -1,0 +1,187 @@
+"""Priors on weights, and the divergence of a network's weights from them.
+
+The objective of training is `mean over rows of loss + (β/N) · KL`; `kl(model, prior)` is this KL.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple, Protocol
+
+import torch
+from torch import Tensor, nn
+
+from torchnpn import families
+from torchnpn.families import ExponentialFamily, Gaussian, GaussianScaleMixture
+from torchnpn.kernels.scratch import scratch
+from torchnpn.nn import RandomParameter
+
+
+class Place(NamedTuple):
+    """Where in a network a random parameter stands."""
+
+    first: bool  # the weights of the first layer
+    bias: bool
+
+
+class Prior(Protocol):
+    """Anything with a divergence of a parameter from it, element by element."""
+
+    def divergence(self, parameter: RandomParameter, place: Place) -> Tensor: ...
+
+
+def kl(model: nn.Module, prior: Prior) -> Tensor:
+    """Σ KL(weight ‖ prior) over all random parameters of `model`, in nats; one value for each replica, if any."""
+    total: Tensor | None = None
+    for parameter, place in _placed(model):
+        each = _total(prior, parameter, place)
+        total = each if total is None else total + each
+    if total is None:
+        raise ValueError("kl expects a model with random parameters, such as npn.nn.Linear layers; found none.")
+    return total
+
+
+def _total(prior: Prior, parameter: RandomParameter, place: Place) -> Tensor:
+    """The divergence summed over the elements of one network."""
+    dims = tuple(range(-parameter.event_dims, 0))
+    if parameter.family is Gaussian and isinstance(prior, (IsotropicGaussian, EmpiricalBayes)):
+        precision = prior.precision_of(parameter, place)
+        total: Tensor = _GaussianTotal.apply(*parameter.free, parameter.numbers.variance, precision, dims)
+        return total
+    return prior.divergence(parameter, place).sum(dims)
+
+
+def _placed(model: nn.Module) -> Iterator[tuple[RandomParameter, Place]]:
+    first = True
+    for name, module in model.named_modules():
+        if isinstance(module, RandomParameter):
+            bias = name.rpartition(".")[2] == "bias"
+            yield module, Place(first and not bias, bias)
+            first = first and bias
+
+
+@dataclass(frozen=True)
+class IsotropicGaussian:
+    """N(0, 1/λ) on every weight: the paper's prior, for Gaussian and gamma weights."""
+
+    precision: float = 1.0
+
+    def __post_init__(self) -> None:
+        _check_positive("IsotropicGaussian", "precision", self.precision)
+
+    def precision_of(self, parameter: RandomParameter, place: Place) -> float:
+        return self.precision
+
+    def divergence(self, parameter: RandomParameter, place: Place) -> Tensor:
+        if parameter.family is Gaussian:
+            return gaussian_divergence(parameter.free, self.precision_of(parameter, place))
+        reference = parameter.free[0]
+        return families.kl(
+            parameter.distribution,
+            Gaussian.unchecked(torch.zeros_like(reference), torch.full_like(reference, 1 / self.precision)),
+        )
+
+
+@dataclass(frozen=True)
+class ScaleMixture:
+    """π N(0, v₁) + (1 - π) N(0, v₂), a broad and a narrow Gaussian (Blundell et al. 2015); an upper bound of the KL."""
+
+    weight: float = 0.5
+    variances: tuple[float, float] = (1.0, math.exp(-12.0))
+
+    def divergence(self, parameter: RandomParameter, place: Place) -> Tensor:
+        weights, variances = torch.tensor([self.weight, 1 - self.weight]), torch.tensor(self.variances)
+        return families.kl(parameter.distribution, GaussianScaleMixture(weights, variances))
+
+
+@dataclass(frozen=True)
+class EmpiricalBayes:
+    """N(0, v) with v learnt in closed form: the v that makes the KL smallest, v = mean(m² + s).
+
+    One v for each input of the first layer, so that useless inputs are pruned; one for each later layer; biases are
+    N(0, 1). No gradient passes through v: at the minimum its derivative is zero.
+    """
+
+    def precision_of(self, parameter: RandomParameter, place: Place) -> Tensor | float:
+        """1/v, of a shape that broadcasts against the parameter."""
+        if parameter.family is not Gaussian:
+            raise TypeError(f"EmpiricalBayes expects Gaussian weights, got {parameter.family.__name__}.")
+        if place.bias:
+            return 1.0
+        with torch.no_grad():
+            m, log_std = parameter.free
+            second = torch.mul(log_std, 2, out=scratch(log_std)).exp_().addcmul_(m, m)
+            return 1 / second.mean(-2 if place.first else (-2, -1), keepdim=True)  # over outputs, or over all weights
+
+    def divergence(self, parameter: RandomParameter, place: Place) -> Tensor:
+        return gaussian_divergence(parameter.free, self.precision_of(parameter, place))
+
+
+@dataclass(frozen=True)
+class Member:
+    """A member of the weights' own family as the prior, for example `Member(Beta(2.0, 2.0))`."""
+
+    member: ExponentialFamily
+
+    def divergence(self, parameter: RandomParameter, place: Place) -> Tensor:
+        return families.kl(parameter.distribution, self.member.to(parameter.free[0]))
+
+
+@dataclass(frozen=True)
+class Quadratic:
+    """½ λ m² + ½ λ_d (s - h)²: the paper's stand-in for the KL (supplement), which keeps variances near h."""
+
+    precision: float = 1.0
+    variance_weight: float = 1.0
+    variance: float = 0.01
+
+    def divergence(self, parameter: RandomParameter, place: Place) -> Tensor:
+        m, s = parameter.moments
+        assert s is not None
+        return 0.5 * self.precision * m**2 + 0.5 * self.variance_weight * (s - self.variance) ** 2
+
+
+def gaussian_divergence(free: Sequence[Tensor], precision: Tensor | float) -> Tensor:
+    """KL(N(m, e^{2ℓ}) ‖ N(0, 1/λ)) = ½ (λ (m² + e^{2ℓ}) - 1 - log λ) - ℓ, from the free tensors m, ℓ themselves."""
+    mean, log_std = free
+    return 0.5 * (precision * (mean * mean + torch.exp(2 * log_std)) - 1 - _log(precision)) - log_std
+
+
+class _GaussianTotal(torch.autograd.Function):
+    """`gaussian_divergence` summed, by hand: in a training step passes over the weights count, and fresh memory more.
+
+    ∂m = λ m and ∂ℓ = λ e^{2ℓ} - 1.
+    """
+
+    @staticmethod
+    def forward(
+        ctx: Any, mean: Tensor, log_std: Tensor, variance: Tensor, precision: Tensor | float, dims: tuple[int, ...]
+    ) -> Tensor:
+        ctx.save_for_backward(mean)
+        ctx.variance, ctx.precision, ctx.dims = variance, precision, dims
+        second = torch.addcmul(variance, mean, mean, out=scratch(mean)).mul_(precision).sum(dims)
+        constant = 1 + _log(precision)
+        if isinstance(constant, Tensor):
+            constant = constant.expand_as(mean).sum(dims)
+        else:
+            constant = constant * math.prod(mean.shape[d] for d in dims)
+        return 0.5 * (second - constant) - log_std.sum(dims)
+
+    @staticmethod
+    @torch.autograd.function.once_differentiable
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
+        (mean,) = ctx.saved_tensors
+        grad = grad[(..., *(None for _ in ctx.dims))]
+        d_log_std = (ctx.variance * ctx.precision).sub_(1).mul_(grad)
+        return (mean * ctx.precision).mul_(grad), d_log_std, None, None, None
+
+
+def _log(precision: Tensor | float) -> Tensor | float:
+    return precision.log() if isinstance(precision, Tensor) else math.log(precision)
+
+
+def _check_positive(name: str, parameter: str, value: float) -> None:
+    if not value > 0:
+        raise ValueError(f"{name} expects {parameter} > 0, got {value}.")
