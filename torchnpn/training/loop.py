@@ -1,0 +1,233 @@
+"""The training loop: one for all networks, likelihoods and priors."""
+
+from __future__ import annotations
+
+import copy
+import math
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from torchnpn.likelihoods import Likelihood
+from torchnpn.priors import Prior, kl
+from torchnpn.training import checkpoint as checkpoints
+from torchnpn.training.batches import Batch, Loader, Rows, as_batches
+from torchnpn.training.history import Epoch, History
+from torchnpn.training.recipe import Recipe
+
+
+class TrainingDiverged(FloatingPointError):
+    """The loss is no longer a finite number."""
+
+
+def train(
+    model: nn.Module,
+    data: Any,
+    likelihood: Likelihood,
+    prior: Prior | None = None,
+    recipe: Recipe | None = None,
+    *,
+    validation: Any = None,
+    callback: Callable[[History], None] | None = None,
+    checkpoint: str | Path | None = None,
+    device: str | torch.device = "auto",
+) -> History:
+    """Minimise `mean over rows of loss + (β/N) · KL` over the parameters of `model` and `likelihood`, in place.
+
+    Args:
+        model: Gives latent moments (…, outputs) for a batch of inputs.
+        data: (x, y) or (x, y, weight) of arrays, tensors, `Moments` or a CSR matrix; or a DataLoader.
+        likelihood: Turns latent moments into the loss of a row.
+        prior: On the weights; None for no KL.
+        recipe: Settings.
+        validation: Like `data`; its mean loss is recorded each epoch, and the best epoch's weights are kept.
+        callback: Called with the history after each epoch, for progress or a plot.
+        checkpoint: A file from which training goes on if it exists, and to which it writes as it runs.
+        device: "auto" (a GPU if there is one), or torch's name of a device.
+
+    Returns:
+        The figures of every epoch.
+
+    Raises:
+        TrainingDiverged: When the loss of an epoch is not finite.
+    """
+    recipe = Recipe() if recipe is None else recipe
+    place = resolve_device(device)
+    dtype = next((p.dtype for p in model.parameters()), torch.get_default_dtype())
+    run = _Run(model, as_batches(data, place, dtype), likelihood, prior, recipe, place)
+    if validation is not None:
+        run.validation = as_batches(validation, place, dtype)
+        run.check_targets(run.validation)
+    if recipe.patience is not None and validation is None:
+        raise ValueError("Recipe(patience=...) needs validation data: train(..., validation=(x, y)).")
+    path = None if checkpoint is None else Path(checkpoint)
+    if path is not None:
+        run.resume(checkpoints.read(path, run.fingerprint))
+    saved = time.monotonic()
+    while not run.finished:
+        run.epoch()
+        if callback is not None:
+            callback(run.history)
+        if path is not None and (run.finished or time.monotonic() - saved > checkpoints.SECONDS):
+            checkpoints.write(path, run.state())
+            saved = time.monotonic()
+    run.keep_best()
+    model.eval()
+    return run.history
+
+
+def resolve_device(device: str | torch.device) -> torch.device:
+    """The device that a `device=` argument means."""
+    if device == "auto":
+        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    return torch.device(device)
+
+
+class _Run:
+    """One training under way: what an epoch changes, and how that is stored and taken up again."""
+
+    def __init__(
+        self,
+        model: nn.Module,
+        data: Rows | Loader,
+        likelihood: Likelihood,
+        prior: Prior | None,
+        recipe: Recipe,
+        device: torch.device,
+    ) -> None:
+        self.model, self.likelihood = model.to(device), likelihood.to(device)
+        self.data, self.prior, self.recipe, self.device = data, prior, recipe, device
+        self.validation: Rows | Loader | None = None
+        self.check_targets(data)
+        self.parameters = [p for module in (model, likelihood) for p in module.parameters() if p.requires_grad]
+        self.steps = data.steps(recipe.batch_size)
+        self.optimizer = recipe.optimizer(self.parameters, recipe.learning_rate)
+        make = recipe.scheduler
+        self.scheduler = None if make is None else make(self.optimizer, recipe.epochs * self.steps)
+        self.forward = torch.compile(model) if recipe.compile else model
+        self.history = History()
+        self.best: tuple[float, dict[str, Any], dict[str, Any]] | None = None
+
+    def check_targets(self, data: Rows | Loader) -> None:
+        """Look at the values of targets that lie in memory."""
+        if isinstance(data, Rows):
+            self.likelihood.check_targets(data.y)
+
+    @property
+    def finished(self) -> bool:
+        return self.history.stopped_early or len(self.history.epochs) >= self.recipe.epochs
+
+    def epoch(self) -> None:
+        """One pass over the data; its randomness depends on the seed and its number alone, so it can be repeated."""
+        number, start = len(self.history.epochs), time.perf_counter()
+        self.model.train()
+        with torch.random.fork_rng(devices=[self.device] if self.device.type == "cuda" else []):
+            torch.manual_seed(self.recipe.seed * 1_000_003 + number)
+            order = torch.randperm(self.data.count)
+            sums = torch.zeros(3, device=self.device)  # weight, weight · loss, KL: read once an epoch
+            for step, batch in enumerate(self.data.batches(self.recipe.batch_size, order)):
+                beta = self.recipe.kl_weight((number * self.steps + step) / (self.recipe.epochs * self.steps))
+                sums += self._step(batch, beta)
+        weight, loss, divergence = sums.tolist()
+        self._check_finite(number + 1, loss, divergence)
+        validation = None if self.validation is None else self._evaluate(self.validation)
+        self.history.epochs.append(
+            Epoch(
+                number + 1,
+                loss / weight,
+                divergence / self.steps / self.data.total_weight,
+                beta,
+                validation,
+                time.perf_counter() - start,
+            )
+        )
+        if validation is not None:
+            self._note_best(validation)
+
+    def _step(self, batch: Batch, beta: float) -> Tensor:
+        self.optimizer.zero_grad(set_to_none=True)
+        rows = self.likelihood.loss(self.forward(batch.x), batch.y)  # (*replicas, batch)
+        weight = torch.ones_like(rows) if batch.weight is None else batch.weight.expand_as(rows)
+        loss = (rows * weight).sum(-1) / weight.sum(-1).clamp_min(1e-12)
+        divergence = torch.zeros_like(loss)
+        if self.prior is not None:
+            divergence = kl(self.model, self.prior)
+        (loss + (beta / self.data.total_weight) * divergence).sum().backward()
+        if self.recipe.clip_norm is not None:
+            torch.nn.utils.clip_grad_norm_(self.parameters, self.recipe.clip_norm)
+        self.optimizer.step()
+        if self.scheduler is not None:
+            self.scheduler.step()
+        mean_weight = weight.sum(-1).mean()
+        return torch.stack([mean_weight, mean_weight * loss.mean(), divergence.mean()]).detach()
+
+    @torch.no_grad()
+    def _evaluate(self, data: Rows | Loader) -> float:
+        """Mean loss over rows, the network in evaluation mode."""
+        self.model.eval()
+        sums = torch.zeros(2, device=self.device)
+        for batch in data.batches(max(self.recipe.batch_size, 1024)):
+            rows = self.likelihood.loss(self.model(batch.x), batch.y)
+            weight = torch.ones_like(rows) if batch.weight is None else batch.weight.expand_as(rows)
+            sums += torch.stack([weight.sum(), (rows * weight).sum()])
+        return float(sums[1] / sums[0])
+
+    def _check_finite(self, number: int, loss: float, divergence: float) -> None:
+        broken = None
+        if not math.isfinite(loss + divergence):
+            broken = "KL is" if math.isfinite(loss) else "loss is"
+        elif any(p.isnan().any() for p in self.parameters):  # by the last step, whose loss is yet to come
+            broken = "weights are"
+        if broken is not None:
+            raise TrainingDiverged(
+                f"The {broken} not finite in epoch {number} of {self.recipe.epochs}. Try a smaller learning rate "
+                f"(now {self.recipe.learning_rate:g}), Recipe(clip_norm=1.0), a KL weight that starts lower "
+                "(geometric_ramp), or standardised inputs and targets; look for infinite values in the data."
+            )
+
+    def _note_best(self, validation: float) -> None:
+        if self.best is None or validation < self.best[0]:
+            states = (copy.deepcopy(module.state_dict()) for module in (self.model, self.likelihood))
+            self.best = (validation, *states)  # type: ignore[assignment]
+            self.history.best_epoch = len(self.history.epochs)
+        patience, best = self.recipe.patience, self.history.best_epoch
+        if patience is not None and best is not None:
+            self.history.stopped_early = len(self.history.epochs) - best >= patience
+
+    def keep_best(self) -> None:
+        if self.best is not None:
+            self.model.load_state_dict(self.best[1])
+            self.likelihood.load_state_dict(self.best[2])
+
+    @property
+    def fingerprint(self) -> dict[str, Any]:
+        """What must be the same for a checkpoint to be continued."""
+        settings = {name: value for name, value in vars(self.recipe).items() if isinstance(value, (int, float, str))}
+        shapes = {name: list(p.shape) for name, p in self.model.named_parameters()}
+        return {"settings": settings, "rows": self.data.count, "parameters": shapes}
+
+    def state(self) -> dict[str, Any]:
+        return {
+            "fingerprint": self.fingerprint,
+            "model": self.model.state_dict(),
+            "likelihood": self.likelihood.state_dict(),
+            "optimizer": self.optimizer.state_dict(),
+            "scheduler": None if self.scheduler is None else self.scheduler.state_dict(),
+            "history": self.history.to_dict(),
+            "best": self.best,
+        }
+
+    def resume(self, state: dict[str, Any] | None) -> None:
+        if state is None:
+            return
+        self.model.load_state_dict(state["model"])
+        self.likelihood.load_state_dict(state["likelihood"])
+        self.optimizer.load_state_dict(state["optimizer"])
+        if self.scheduler is not None:
+            self.scheduler.load_state_dict(state["scheduler"])
+        self.history = History.from_dict(state["history"])
+        self.best = state["best"]
