@@ -1,111 +1,118 @@
 """What a probabilistic network costs beside a plain one: training step, prediction, memory; ratios from one process.
 
-Both networks are 784-800-800-10 with ReLU, batch 128, float32, fused Adam, cross-entropy. Times are process CPU time with
-one thread and wall-clock time with two, the median over rounds in which plain and probabilistic steps alternate.
+python benchmarks/step.py
+
+Both networks are 784-800-800-10 with ReLU, batch 128, float32, fused Adam and a softmax head. Rounds of plain and
+probabilistic work alternate; a figure is the smallest over the rounds, of process CPU time with one thread and of the
+wall clock with two, because everything else on a machine can only add to it.
 """
 
 from __future__ import annotations
 
 import argparse
 import itertools
-import statistics
 import time
 from collections.abc import Callable
+from typing import Any
 
+import records
 import torch
-from records import write
 from torch import Tensor
+from torch.nn import functional
 
 import torchnpn as npn
 
 SIZES, BATCH = (784, 800, 800, 10), 128
+CLOCKS = {1: time.process_time, 2: time.perf_counter}  # by the number of threads
 
 
-def plain_network() -> torch.nn.Module:
-    layers: list[torch.nn.Module] = []
-    for n_in, n_out in zip(SIZES[:-1], SIZES[1:], strict=True):
-        layers += [torch.nn.Linear(n_in, n_out), torch.nn.ReLU()]
-    return torch.nn.Sequential(*layers[:-1])
+class Contestant:
+    """A network with its loss and head: a training step, a prediction."""
+
+    def __init__(self, model: torch.nn.Module, loss: Callable[[Any], Tensor], predict: Callable[[Any], object]) -> None:
+        self.model, self.loss, self.head = model, loss, predict
+        self.x = torch.randn(BATCH, SIZES[0], generator=torch.Generator().manual_seed(0))
+        self.optimizer = torch.optim.Adam(model.parameters(), 1e-3, fused=True)
+
+    def step(self) -> None:
+        self.optimizer.zero_grad(set_to_none=True)
+        self.loss(self.model(self.x)).backward()
+        self.optimizer.step()
+
+    def predict(self) -> object:
+        with torch.no_grad():
+            return self.head(self.model(self.x))
+
+    def peak_megabytes(self) -> float:
+        """Parameters, Adam's two moments, what layers keep, and the most that one step has allocated on top of them."""
+        self.step()
+        with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU], profile_memory=True) as profile:
+            self.step()
+        events = [event for event in profile.profiler.kineto_results.events() if event.name() == "[memory]"]  # type: ignore[union-attr]
+        events.sort(key=lambda event: event.start_ns())
+        alive = max(itertools.accumulate(event.nbytes() for event in events))
+        kept = [m._memory for m in self.model.modules() if isinstance(m, npn.nn.RandomParameter)]
+        static = 3 * sum(p.nbytes for p in self.model.parameters()) + sum(t.nbytes for t in kept if t is not None)
+        return (static + alive) / 2**20
 
 
-def contestants(x: Tensor, y: Tensor) -> dict[str, tuple[Callable[[], object], Callable[[], object]]]:
-    """For each network, a training step and a prediction."""
-    plain, network = plain_network(), npn.nn.mlp(SIZES)
+def contestants() -> dict[str, Contestant]:
+    y = torch.randint(SIZES[-1], (BATCH,), generator=torch.Generator().manual_seed(1))
+    layers = [layer for a, b in itertools.pairwise(SIZES) for layer in (torch.nn.Linear(a, b), torch.nn.ReLU())]
     head, prior = npn.likelihoods.ScaledSoftmax(SIZES[-1]), npn.priors.IsotropicGaussian(100.0)
+    regularised = npn.nn.mlp(SIZES)
 
-    def step(parameters: list[Tensor], loss: Callable[[], Tensor]) -> Callable[[], object]:
-        optimizer = torch.optim.Adam(parameters, 1e-3, fused=True)
+    def loss_and_kl(o: Any) -> Tensor:
+        return head.loss(o, y).mean() + 1e-7 * npn.kl(regularised, prior)
 
-        def one() -> None:
-            optimizer.zero_grad(set_to_none=True)
-            loss().backward()
-            optimizer.step()
-
-        return one
-
-    def predict(model: torch.nn.Module, head: Callable[[object], object]) -> Callable[[], object]:
-        def one() -> object:
-            model.eval()
-            with torch.no_grad():
-                return head(model(x))
-
-        return one
-
-    weights, random = list(plain.parameters()), list(network.parameters())
-    nll = lambda: head.loss(network.train()(x), y).mean()  # noqa: E731
     return {
-        "plain": (
-            step(weights, lambda: torch.nn.functional.cross_entropy(plain.train()(x), y)),
-            predict(plain, lambda o: torch.softmax(o, -1)),  # type: ignore[call-overload]
+        "plain": Contestant(
+            torch.nn.Sequential(*layers[:-1]), lambda o: functional.cross_entropy(o, y), lambda o: torch.softmax(o, -1)
         ),
-        "NPN": (step(random, nll), predict(network, head.predict)),  # type: ignore[arg-type]
-        "NPN with KL": (step(random, lambda: nll() + 1e-7 * npn.kl(network, prior)), lambda: None),
+        "NPN": Contestant(npn.nn.mlp(SIZES), lambda o: head.loss(o, y).mean(), head.predict),
+        "NPN with KL": Contestant(regularised, loss_and_kl, head.predict),
     }
 
 
-def measure(functions: dict[str, Callable[[], object]], clock: Callable[[], float], rounds: int) -> dict[str, float]:
-    """Median microseconds of each function, in turns."""
-    times: dict[str, list[float]] = {name: [] for name in functions}
-    for i in range(rounds + 3):
+def fastest(functions: dict[str, Callable[[], object]], clock: Callable[[], float], rounds: int) -> dict[str, float]:
+    """Milliseconds of each function, in turns."""
+    best = dict.fromkeys(functions, float("inf"))
+    for _ in range(rounds):
         for name, function in functions.items():
             start = clock()
             function()
-            if i >= 3:
-                times[name].append((clock() - start) * 1e6)
-    return {name: statistics.median(values) for name, values in times.items()}
+            best[name] = min(best[name], 1e3 * (clock() - start))
+    return best
 
 
-def peak_megabytes(static: list[Tensor], step: Callable[[], object]) -> float:
-    """Parameters, optimizer state, and the most that one step allocates on top of them."""
-    step()
-    with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU], profile_memory=True) as profile:
-        step()
-    events = [e for e in profile.profiler.kineto_results.events() if e.name() == "[memory]"]  # type: ignore[union-attr]
-    alive = itertools.accumulate(event.nbytes() for event in sorted(events, key=lambda event: event.start_ns()))
-    return (3 * sum(t.nbytes for t in static) + max(alive)) / 2**20
+def measure(threads: int, rounds: int) -> list[dict[str, Any]]:
+    torch.set_num_threads(threads)
+    all_, clock = contestants(), CLOCKS[threads]
+    memory = {name: contestant.peak_megabytes() for name, contestant in all_.items()}
+    steps = fastest({name: contestant.step for name, contestant in all_.items()}, clock, rounds)
+    for contestant in all_.values():
+        contestant.model.eval()
+    predictions = fastest({name: contestant.predict for name, contestant in all_.items()}, clock, rounds)
+    figures = {"step_ms": steps, "predict_ms": predictions, "peak_mb": memory}
+    return [{"threads": threads, "network": name, **{k: v[name] for k, v in figures.items()}} for name in all_]
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rounds", type=int, default=40)
-    parser.add_argument("--record", default="results/step_cpu.json")
     arguments = parser.parse_args()
     torch.manual_seed(0)
-    x, y = torch.randn(BATCH, SIZES[0]), torch.randint(SIZES[-1], (BATCH,))
-    rows = []
-    for threads, clock in ((1, time.process_time), (2, time.perf_counter)):
-        torch.set_num_threads(threads)
-        pairs = contestants(x, y)
-        steps = measure({name: pair[0] for name, pair in pairs.items()}, clock, arguments.rounds)
-        predictions = measure({name: pair[1] for name, pair in pairs.items()}, clock, arguments.rounds)
-        for name in pairs:
-            rows.append(
-                (threads, name, steps[name], steps[name] / steps["plain"], predictions[name] / predictions["plain"])
-            )
-            print(
-                f"{threads} thread(s)  {name:12s} step {steps[name]:8.0f} us  {steps[name] / steps['plain']:.2f}x   "
-                f"predict {predictions[name]:8.0f} us {predictions[name] / predictions['plain']:.2f}x"
-            )
+    rows = [row for threads in CLOCKS for row in measure(threads, arguments.rounds)]
+    print("784-800-800-10, batch 128, float32, fused Adam; times in ms, and as ratios to the plain network")
+    headings = "  ".join(f"{heading:>7} {'ratio':>6}" for heading in ("step", "predict", "peak MB"))
+    print(f"threads  {'network':12} {headings}")
+    for row in rows:
+        plain = next(r for r in rows if r["threads"] == row["threads"] and r["network"] == "plain")
+        cells = (f"{row[key]:7.1f} {row[key] / plain[key]:6.2f}" for key in ("step_ms", "predict_ms", "peak_mb"))
+        print(f"{row['threads']:>7}  {row['network']:12} " + "  ".join(cells))
+    configuration = {"sizes": SIZES, "batch": BATCH, "rounds": arguments.rounds, "optimizer": "fused Adam"}
+    record = {**records.circumstances(), "configuration": configuration, "rows": rows}
+    records.write_json(records.RESULTS / "step_cpu.json", record)
 
 
 if __name__ == "__main__":

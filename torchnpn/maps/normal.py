@@ -103,7 +103,7 @@ _B64 = (
 
 
 def pdf(h: Tensor) -> Tensor:
-    """φ(h), and zero where it would fall below 1e-31 (float64: 1e-297): exponentials that underflow make a CPU crawl."""
+    """φ(h), or zero where it falls below 1e-31 (float64: 1e-297): exponentials that underflow make a CPU crawl."""
     lowest = -684.0 if h.dtype == torch.float64 else -70.0
     exponential = (h * h).mul_(-0.5).clamp_min(lowest).exp_().sub_(1.001 * math.exp(lowest))
     return exponential.clamp_min(0.0).mul_(1 / math.sqrt(2 * math.pi))

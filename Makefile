@@ -1,0 +1,64 @@
+# `make` shows what there is. Needs only make and Python 3.11 or 3.12.
+
+PYTHON ?= python3
+WORKERS ?= 2
+BIN := .venv/bin
+PIP := $(BIN)/python -m pip --quiet --quiet --disable-pip-version-check install -c constraints.txt
+PYTEST := $(BIN)/python -m pytest -n $(WORKERS)
+
+export OMP_NUM_THREADS ?= 1
+ifndef TORCHNPN_DATA
+ifneq ($(wildcard ../shared/data),)
+export TORCHNPN_DATA := $(abspath ../shared/data)
+endif
+endif
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test test-fast lint bench docs clean
+
+help: ## show this list
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+demo: .venv/.demo ## a first look: three small studies, figures and a report in npn-demo/, in under two minutes
+	@$(BIN)/npn demo
+
+test: lint ## all that CI runs: lint, types, tests, doctests, pages
+	@$(PYTEST)
+
+test-fast: .venv/.installed ## the tests without the slow ones, under three minutes
+	@$(PYTEST) -m "not slow"
+
+lint: .venv/.installed ## style, format and types
+	@$(BIN)/ruff check --quiet .
+	@$(BIN)/ruff format --quiet --check .
+	@$(BIN)/mypy --no-error-summary
+
+bench: .venv/.installed ## what a network costs beside a plain one, and each map beside torch's own function, on this machine
+	@$(BIN)/python benchmarks/step.py
+	@$(BIN)/python benchmarks/maps.py
+
+docs: .venv/.docs ## the documentation as a site, in site/
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs --quiet build --strict
+	@echo "site/index.html"
+
+clean: ## remove the environment, caches and build outputs
+	@rm -rf .venv build dist site .hypothesis .mypy_cache .pytest_cache .ruff_cache
+	@find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+.venv/bin/python:
+	@$(PYTHON) -c 'import sys; sys.exit("Needs Python 3.11 or later; try make PYTHON=python3.12" if sys.version_info < (3, 11) else 0)'
+	@$(PYTHON) -m venv .venv
+
+.venv/.installed: pyproject.toml constraints.txt | .venv/bin/python
+	@echo "Installing torchnpn and its tools into .venv ..."
+	@$(PIP) -e ".[dev]"
+	@touch $@ .venv/.demo
+
+.venv/.demo: pyproject.toml constraints.txt | .venv/bin/python
+	@echo "Installing torchnpn into .venv ..."
+	@$(PIP) -e ".[cli]"
+	@touch $@
+
+.venv/.docs: .venv/.installed
+	@$(PIP) -e ".[docs]"
+	@touch $@
