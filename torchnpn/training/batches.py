@@ -48,6 +48,7 @@ class Rows:
             raise ValueError(f"train expects one target for each row, got {rows} rows and {self.count} targets.")
         if self.count == 0:
             raise ValueError("train expects at least one row, got none.")
+        _check_inputs(self.x)
         if self.weight is not None:
             _check_weight(self.weight, self.count)
 
@@ -111,6 +112,19 @@ def _to(x: Any, device: torch.device | None, dtype: torch.dtype) -> Any:
         return Moments(_to(x.mean, device, dtype), _to(x.variance, device, dtype))
     tensor = x if isinstance(x, Tensor) else torch.as_tensor(np.asarray(x))
     return tensor.to(device, dtype if tensor.is_floating_point() else None)
+
+
+def _check_inputs(x: Any) -> None:
+    parts = [x.data] if scipy.sparse.issparse(x) else x if isinstance(x, Moments) else [x]
+    for part in parts:
+        bad = 0 if part is None else int((~torch.as_tensor(part).isfinite()).sum())
+        if bad:
+            raise ValueError(
+                f"train expects finite inputs, got {bad} that are NaN or infinite. A missing value can be told as a "
+                "distribution: npn.Moments(x, variance) with the mean and the variance of its feature."
+            )
+    if isinstance(x, Moments) and x.variance is not None and bool((x.variance < 0).any()):
+        raise ValueError("train expects input variances ≥ 0, got negative ones.")
 
 
 def _check_weight(weight: Tensor, rows: int) -> None:
