@@ -46,7 +46,7 @@ def kl(model: nn.Module, prior: Prior) -> Tensor:
 def _total(prior: Prior, parameter: RandomParameter, place: Place) -> Tensor:
     """The divergence summed over the elements of one network."""
     dims = tuple(range(-parameter.event_dims, 0))
-    if parameter.family is Gaussian and isinstance(prior, (IsotropicGaussian, EmpiricalBayes)):
+    if parameter.lies_still and isinstance(prior, (IsotropicGaussian, EmpiricalBayes)):
         precision = prior.precision_of(parameter, place)
         total: Tensor = _GaussianTotal.apply(*parameter.free, parameter.numbers.variance, precision, dims)
         return total
@@ -112,7 +112,7 @@ class EmpiricalBayes:
             return 1.0
         with torch.no_grad():
             m, log_std = parameter.free
-            second = torch.mul(log_std, 2, out=scratch(log_std)).exp_().addcmul_(m, m)
+            second = torch.exp(2 * log_std) + m * m
             return 1 / second.mean(-2 if place.first else (-2, -1), keepdim=True)  # over outputs, or over all weights
 
     def divergence(self, parameter: RandomParameter, place: Place) -> Tensor:

@@ -7,7 +7,7 @@ from torch import Tensor, nn
 from torch.distributions import constraints
 
 from torchnpn import families, kernels
-from torchnpn.families import ExponentialFamily, Gaussian
+from torchnpn.families import ExponentialFamily
 from torchnpn.moments import Moments
 from torchnpn.nn.convert import as_moments
 from torchnpn.nn.parameter import RandomParameter, initial_moments
@@ -55,12 +55,11 @@ class Linear(nn.Module):
 
     def forward(self, a: Moments | Tensor) -> Moments:  # (*replicas, batch, in) -> (*replicas, batch, out)
         a = as_moments(a)
-        if self.weight.family is Gaussian and torch.is_grad_enabled() and not self.replicas:
-            W, b = self.weight.numbers, None if self.bias is None else self.bias.numbers
+        if torch.is_grad_enabled() and self.weight.lies_still and not self.replicas:
+            W, W_log_std = self.weight.numbers, self.weight.free[1]
+            b, b_log_std = (None, None) if self.bias is None else (self.bias.numbers, self.bias.free[1])
             if kernels.takes_log_std(a, W, b):
-                return kernels.gaussian_linear(
-                    a, W, self.weight.free[1], b, None if self.bias is None else self.bias.free[1]
-                )
+                return kernels.gaussian_linear(a, W, W_log_std, b, b_log_std)
         weight = self.weight.moments
         if self.averages:
             weight = weight * (1 / weight.mean.sum(-1, keepdim=True))

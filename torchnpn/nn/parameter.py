@@ -183,6 +183,15 @@ class RandomParameter(nn.Module):
         return self._cached.moments
 
     @property
+    def lies_still(self) -> bool:
+        """Whether this is a Gaussian parameter on a CPU, neither traced nor transformed, so that `numbers` works."""
+        return (
+            not torch.compiler.is_compiling()
+            and self.family is families.Gaussian
+            and all(type(t) is nn.Parameter and t.device.type == "cpu" for t in self.free)
+        )
+
+    @property
     def numbers(self) -> Moments:
         """For Gaussian parameters: the mean itself, and the variance without a graph, always in the same memory."""
         self._cached = None
