@@ -11,18 +11,23 @@ from __future__ import annotations
 
 import argparse
 import itertools
+import sys
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
-import records
 import torch
 from torch import Tensor
 from torch.nn import functional
 
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+
 import torchnpn as npn
+from benchmarks import records
 
 SIZES, BATCH = (784, 800, 800, 10), 128
+PAGE = records.RESULTS.parent / "docs" / "networks.md"
 CLOCKS = {1: time.process_time, 2: time.perf_counter}  # by the number of threads
 
 
@@ -97,6 +102,21 @@ def measure(threads: int, rounds: int) -> list[dict[str, Any]]:
     return [{"threads": threads, "network": name, **{k: v[name] for k, v in figures.items()}} for name in all_]
 
 
+def with_table(page: str, record: dict[str, Any]) -> str:
+    """The page with the table between its two comments rendered from `record`."""
+    start, end = "by benchmarks/step.py: do not edit -->\n", "<!-- end of rendered part -->"
+    lines = [
+        "| threads | network | step, ms | ratio | predict, ms | ratio | peak, MB | ratio |",
+        "|---:|---|" + "---:|" * 6,
+    ]
+    for row in record["rows"]:
+        plain = next(r for r in record["rows"] if (r["threads"], r["network"]) == (row["threads"], "plain"))
+        cells = (f"{row[key]:.1f} | {row[key] / plain[key]:.2f}" for key in ("step_ms", "predict_ms", "peak_mb"))
+        lines.append(f"| {row['threads']} | {row['network']} | " + " | ".join(cells) + " |")
+    before, _, rest = page.partition(start)
+    return before + start + "\n" + "\n".join(lines) + "\n\n" + end + rest.partition(end)[2]
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rounds", type=int, default=40)
@@ -113,6 +133,7 @@ def main() -> None:
     configuration = {"sizes": SIZES, "batch": BATCH, "rounds": arguments.rounds, "optimizer": "fused Adam"}
     record = {**records.circumstances(), "configuration": configuration, "rows": rows}
     records.write_json(records.RESULTS / "step_cpu.json", record)
+    records.write(PAGE, with_table(PAGE.read_text(encoding="utf-8"), record))
 
 
 if __name__ == "__main__":

@@ -11,7 +11,7 @@ import bounds
 import pytest
 
 import torchnpn
-from benchmarks import numerics_page
+from benchmarks import numerics_page, step
 from torchnpn import families, maps
 
 ROOT = Path(__file__).parent.parent
@@ -50,6 +50,11 @@ def test_every_map_and_family_has_a_row(kind):
     assert families.BY_NAME.keys() - {"gaussian"} <= names, ANEW  # a Gaussian has the maps above instead
     variants = {f"{module}.{name}" for module in ("accurate", "cheap") for name in ("sigmoid", "tanh")}
     assert variants <= names, ANEW
+
+
+def test_table_of_costs_is_rendered_from_the_record():
+    page = (ROOT / "docs" / "networks.md").read_text(encoding="utf-8")
+    assert step.with_table(page, json.loads((ROOT / "results" / "step_cpu.json").read_text())) == page, ANEW
 
 
 def test_every_public_name_is_in_the_reference():
