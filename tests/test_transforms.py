@@ -83,3 +83,24 @@ def test_two_passes_before_one_backward(net, batch):
     apart = [torch.autograd.grad(net(scale * x).variance.sum(), weights) for scale in (1, 2)]
     for a, b, c in zip(together, *apart, strict=True):
         torch.testing.assert_close(a, b + c)
+
+
+@pytest.mark.slow
+@torchs_own_warnings
+def test_softmax_mean_compiles():
+    """The longest graph of all maps: a recursion over pairs of classes, each of them two maps."""
+    generator = torch.Generator().manual_seed(0)
+    m, s = (
+        torch.randn(6, 3, generator=generator).requires_grad_(),
+        torch.rand(6, 3, generator=generator).requires_grad_(),
+    )
+    weight = torch.randn(6, 3, generator=generator)
+
+    def scored(m, s):
+        return (npn.maps.softmax_mean(npn.Moments(m, s)) * weight).sum()
+
+    compiled = torch.compile(scored, fullgraph=True, backend="aot_eager")
+    torch.testing.assert_close(compiled(m, s), scored(m, s))
+    pairs = zip(torch.autograd.grad(compiled(m, s), (m, s)), torch.autograd.grad(scored(m, s), (m, s)), strict=True)
+    for a, b in pairs:
+        torch.testing.assert_close(a, b, rtol=1e-5, atol=1e-6)
