@@ -90,11 +90,9 @@ def test_two_passes_before_one_backward(net, batch):
 def test_softmax_mean_compiles():
     """The longest graph of all maps: a recursion over pairs of classes, each of them two maps."""
     generator = torch.Generator().manual_seed(0)
-    m, s = (
-        torch.randn(6, 3, generator=generator).requires_grad_(),
-        torch.rand(6, 3, generator=generator).requires_grad_(),
-    )
-    weight = torch.randn(6, 3, generator=generator)
+    m, s, weight = (torch.rand(6, 3, generator=generator) for _ in range(3))
+    m.requires_grad_()
+    s.requires_grad_()
 
     def scored(m, s):
         return (npn.maps.softmax_mean(npn.Moments(m, s)) * weight).sum()

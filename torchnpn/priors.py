@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple, Protocol
+from typing import NamedTuple, Protocol
 
 import torch
 from torch import Tensor, nn
@@ -43,14 +43,43 @@ def kl(model: nn.Module, prior: Prior) -> Tensor:
     return total
 
 
+def add_kl_gradient_(model: nn.Module, prior: Prior, weight: float) -> Tensor:
+    """`kl(model, prior)`, with `weight` times its gradient added to the `.grad` of the parameters.
+
+    What `(weight * kl(model, prior)).sum().backward()` does; but for Gaussian weights on a CPU the gradient is written
+    straight into the memory of the one that is there, because such a step is bound by memory.
+    """
+    total: Tensor | None = None
+    for parameter, place in _placed(model):
+        if parameter.lies_still and isinstance(prior, (IsotropicGaussian, EmpiricalBayes)):
+            each = _add_gaussian_gradient_(parameter, prior.precision_of(parameter, place), weight)
+        else:
+            each = _total(prior, parameter, place)
+            (weight * each.sum()).backward()
+        total = each.detach() if total is None else total + each.detach()
+    return torch.zeros(()) if total is None else total
+
+
+@torch.no_grad()
+def _add_gaussian_gradient_(parameter: RandomParameter, precision: Tensor | float, weight: float) -> Tensor:
+    """∂m = λ m and ∂ℓ = λ s - 1, and the divergence itself, ½ Σ (λ (m² + s) - 1 - log λ) - Σ ℓ."""
+    (m, log_std), s = parameter.free, parameter.numbers.variance
+    assert s is not None
+    precision = torch.as_tensor(precision, dtype=m.dtype)
+    for free, slope in ((m, m), (log_std, s)):
+        if free.requires_grad:
+            free.grad = torch.zeros_like(free) if free.grad is None else free.grad
+            free.grad.addcmul_(slope, precision, value=weight)
+    if log_std.requires_grad:
+        log_std.grad.sub_(weight)  # type: ignore[union-attr]
+    dims = tuple(range(-parameter.event_dims, 0))
+    second = torch.addcmul(s, m, m, out=scratch(m)).mul_(precision).sum(dims)
+    return 0.5 * (second - (1 + precision.log()).expand_as(m).sum(dims)) - log_std.sum(dims)
+
+
 def _total(prior: Prior, parameter: RandomParameter, place: Place) -> Tensor:
     """The divergence summed over the elements of one network."""
-    dims = tuple(range(-parameter.event_dims, 0))
-    if parameter.lies_still and isinstance(prior, (IsotropicGaussian, EmpiricalBayes)):
-        precision = prior.precision_of(parameter, place)
-        total: Tensor = _GaussianTotal.apply(*parameter.free, parameter.numbers.variance, precision, dims)
-        return total
-    return prior.divergence(parameter, place).sum(dims)
+    return prior.divergence(parameter, place).sum(tuple(range(-parameter.event_dims, 0)))
 
 
 def _placed(model: nn.Module) -> Iterator[tuple[RandomParameter, Place]]:
@@ -147,35 +176,6 @@ def gaussian_divergence(free: Sequence[Tensor], precision: Tensor | float) -> Te
     """KL(N(m, e^{2ℓ}) ‖ N(0, 1/λ)) = ½ (λ (m² + e^{2ℓ}) - 1 - log λ) - ℓ, from the free tensors m, ℓ themselves."""
     mean, log_std = free
     return 0.5 * (precision * (mean * mean + torch.exp(2 * log_std)) - 1 - _log(precision)) - log_std
-
-
-class _GaussianTotal(torch.autograd.Function):
-    """`gaussian_divergence` summed, by hand: in a training step passes over the weights count, and fresh memory more.
-
-    ∂m = λ m and ∂ℓ = λ e^{2ℓ} - 1.
-    """
-
-    @staticmethod
-    def forward(
-        ctx: Any, mean: Tensor, log_std: Tensor, variance: Tensor, precision: Tensor | float, dims: tuple[int, ...]
-    ) -> Tensor:
-        ctx.save_for_backward(mean)
-        ctx.variance, ctx.precision, ctx.dims = variance, precision, dims
-        second = torch.addcmul(variance, mean, mean, out=scratch(mean)).mul_(precision).sum(dims)
-        constant = 1 + _log(precision)
-        if isinstance(constant, Tensor):
-            constant = constant.expand_as(mean).sum(dims)
-        else:
-            constant = constant * math.prod(mean.shape[d] for d in dims)
-        return 0.5 * (second - constant) - log_std.sum(dims)
-
-    @staticmethod
-    @torch.autograd.function.once_differentiable
-    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
-        (mean,) = ctx.saved_tensors
-        grad = grad[(..., *(None for _ in ctx.dims))]
-        d_log_std = (ctx.variance * ctx.precision).sub_(1).mul_(grad)
-        return (mean * ctx.precision).mul_(grad), d_log_std, None, None, None
 
 
 def _log(precision: Tensor | float) -> Tensor | float:

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from torchnpn.likelihoods import Likelihood
-from torchnpn.priors import Prior, kl
+from torchnpn.priors import Prior, add_kl_gradient_
 from torchnpn.training import checkpoint as checkpoints
 from torchnpn.training.batches import Batch, Loader, Rows, as_batches
 from torchnpn.training.history import Epoch, History
@@ -153,10 +153,10 @@ class _Run:
         rows = self.likelihood.loss(self.forward(batch.x), batch.y)  # (*replicas, batch)
         weight = torch.ones_like(rows) if batch.weight is None else batch.weight.expand_as(rows)
         loss = (rows * weight).sum(-1) / weight.sum(-1).clamp_min(1e-12)
+        loss.sum().backward()
         divergence = torch.zeros_like(loss)
         if self.prior is not None:
-            divergence = kl(self.model, self.prior)
-        (loss + (beta / self.data.total_weight) * divergence).sum().backward()
+            divergence = add_kl_gradient_(self.model, self.prior, beta / self.data.total_weight)
         if self.recipe.clip_norm is not None:
             torch.nn.utils.clip_grad_norm_(self.parameters, self.recipe.clip_norm)
         self.optimizer.step()
