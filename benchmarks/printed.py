@@ -1,6 +1,7 @@
 """The paper's closed forms evaluated as printed, in whatever type comes: what a direct transcription gives.
 
-All are exact in exact arithmetic but sigmoid and tanh, which are approximations and live in `torchnpn.maps.paper`.
+All are exact in exact arithmetic but sigmoid and tanh, which are approximations. `torchnpn.maps.paper` has those two as
+well, but keeps rounding from making their variance negative; here nothing is kept.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ import math
 import torch
 from torch import Tensor
 
-from torchnpn import families, maps
+from torchnpn import families
 from torchnpn.moments import Moments
 
 
@@ -20,6 +21,22 @@ def relu(o: Moments) -> Moments:
     above, bell = torch.special.ndtr(m / s.sqrt()), torch.exp(-(m**2) / (2 * s)) * s.sqrt() / math.sqrt(2 * math.pi)
     a_m = above * m + bell
     return Moments(a_m, above * (m**2 + s) + m * bell - a_m**2)
+
+
+def sigmoid(o: Moments) -> Moments:
+    """Eqs. 6 and 7, with α = 4 - 2√2, β = -log(√2 + 1), ζ² = π/8."""
+    alpha, beta, zeta2 = 4 - 2 * math.sqrt(2), -math.log(math.sqrt(2) + 1), math.pi / 8
+    a_m = torch.sigmoid(o.mean / torch.sqrt(1 + zeta2 * o.variance))
+    second = torch.sigmoid(alpha * (o.mean + beta) / torch.sqrt(1 + zeta2 * alpha**2 * o.variance))
+    return Moments(a_m, second - a_m**2)
+
+
+def tanh(o: Moments) -> Moments:
+    """Supplement, hyperbolic tangent: 4σ(…) - a_m² - 2a_m - 1, with α = 8 - 4√2, β = -½ log(√2 + 1)."""
+    alpha, beta, zeta2 = 8 - 4 * math.sqrt(2), -0.5 * math.log(math.sqrt(2) + 1), math.pi / 8
+    a_m = 2 * torch.sigmoid(o.mean / torch.sqrt(0.25 + zeta2 * o.variance)) - 1
+    second = torch.sigmoid(alpha * (o.mean + beta) / torch.sqrt(1 + zeta2 * alpha**2 * o.variance))
+    return Moments(a_m, 4 * second - a_m**2 - 2 * a_m - 1)
 
 
 def gamma(p: families.Gamma, tau: float) -> Moments:
@@ -56,5 +73,5 @@ def _theorem_1(once: Tensor, twice: Tensor) -> Moments:
     return Moments(a_m, 1 - 2 * once + twice - a_m**2)
 
 
-GAUSSIAN = {"relu": relu, "sigmoid": maps.paper.sigmoid, "tanh": maps.paper.tanh}
+GAUSSIAN = {"relu": relu, "sigmoid": sigmoid, "tanh": tanh}
 FAMILIES = {"gamma": gamma, "poisson": poisson, "rayleigh": rayleigh, "beta": beta}

@@ -97,7 +97,7 @@ def test_small_means_of_odd_maps_keep_their_digits(name):
 
 @pytest.mark.parametrize("name", ["sigmoid", "accurate.sigmoid"])
 def test_small_sigmoid_variances_are_relative(name):
-    """Below the switch the variance has full relative accuracy, saturated inputs included (NUMERICS.md B1b)."""
+    """Below the switch the variance has full relative accuracy, saturated inputs included."""
     case = next(case for case in CONVERGENT if case.name == name)
     m, s = (
         torch.tensor([-30.0, -12.0, -3.0, 0.0, 0.5, 8.0, 25.0])[:, None],

@@ -74,5 +74,5 @@ def log_mean_exp(c: Tensor | float, x: Tensor) -> Tensor:
 
 
 def log_mean_exp_gap(c: Tensor | float, x: Tensor) -> Tensor:
-    """δ = c log((1 + x)² / (1 + 2x)), formed without the difference that cancels (NUMERICS B4)."""
+    """δ = c log((1 + x)² / (1 + 2x)), formed without the difference that cancels."""
     return c * torch.log1p(x * (x / (1 + 2 * x)))

@@ -1,4 +1,4 @@
-"""Sigmoid and tanh of a Gaussian variable in a few plain operations: mean to 1e-3, variance to 1e-2 (NUMERICS B1f)."""
+"""Sigmoid and tanh of a Gaussian variable in a few plain operations: mean to 1e-3, variance to 1e-2."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """How an element-wise map of Gaussian moments is written: values and partial derivatives, each as plain formulas.
 
-For x ~ N(m, s) and any f (NUMERICS B1e),
+For x ~ N(m, s) and any f,
 
     ∂mean/∂m = E f'    ∂mean/∂s = ½ E f''    ∂var/∂m = 2 Cov(f, f')    ∂var/∂s = E f'² + Cov(f, f'').
 

@@ -1,6 +1,6 @@
 """The standard normal distribution: density, cdf, and the tail integrals that ReLU and its relatives are made of.
 
-With φ the density and Q the upper tail, for k ≥ 0 (NUMERICS B2)
+With φ the density and Q the upper tail, for k ≥ 0
 
     A(k) = ∫₀^∞ t exp(-kt - t²/2) dt,    B(k) = ∫₀^∞ t² exp(-kt - t²/2) dt,    Q(k) = φ(k) (B(k) + k A(k)),
 

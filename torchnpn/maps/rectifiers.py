@@ -15,7 +15,7 @@ from torchnpn.moments import Moments
 
 
 def relu(o: Moments) -> Moments:
-    """Moments of max(0, x) for Gaussian x (paper, Section 3.2; NUMERICS B2).
+    """Moments of max(0, x) for Gaussian x (paper, Section 3.2).
 
     With h = m/√s and g(h) = φ(h) + h Φ(h):  a_m = √s g(h),  a_s = s (Φ(h) - g(h) g(-h)).
     """

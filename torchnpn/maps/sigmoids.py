@@ -1,4 +1,4 @@
-"""Sigmoid and tanh of a Gaussian variable, to a chosen accuracy, for every mean and variance (NUMERICS B1).
+"""Sigmoid and tanh of a Gaussian variable, to a chosen accuracy, for every mean and variance.
 
 By symmetry only n = -|m| is treated: L = E σ(x) for x ~ N(n, s) and the variance. Three regimes:
 

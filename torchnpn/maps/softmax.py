@@ -1,4 +1,4 @@
-"""The mean of a softmax of Gaussian logits, by matching the moments of log-sum-exp (NUMERICS B6)."""
+"""The mean of a softmax of Gaussian logits, by matching the moments of log-sum-exp."""
 
 from __future__ import annotations
 
