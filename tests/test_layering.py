@@ -20,6 +20,7 @@ LAYERS = (  # from the bottom up; a module imports from layers below its own
     ("likelihoods", "priors"),
     ("training",),
     ("estimators",),
+    ("tables",),
     ("baselines",),
     ("experiments", "demo"),
     ("cli",),

@@ -1,4 +1,4 @@
-"""Figures are pure functions in one style, the page stands on its own, and the metrics are what they say."""
+"""Figures are pure functions in one style, and the page stands on its own."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 from matplotlib.figure import Figure
 from scipy import stats
-from sklearn.metrics import log_loss
 
 from torchnpn import metrics, plots, report
 
@@ -31,34 +30,103 @@ FIGURES = {
     ),
 }
 
+ROWS = 300
+MEAN = RNG.normal(size=ROWS)
+Y = MEAN + RNG.normal(size=ROWS)
+PIT = stats.norm.cdf(Y - MEAN)
+PROBS = RNG.dirichlet(np.full(3, 0.5), ROWS)
+LABELS = RNG.integers(3, size=ROWS)
+CORRECT, UNSURE = PROBS.argmax(axis=1) == LABELS, 1 - PROBS.max(axis=1)
+AMOUNT = np.exp(2 * MEAN)
+NAMES = ["NPN", "plain", "a name that goes on and on until nobody reads it any more", "costs $5 or $6", *"abcdef"]
+WIDE_NAMES = [f"a rather long class name {i}" for i in range(20)]
+
+PANELS = {  # two panels
+    "reliability_diagram": lambda **how: plots.reliability_diagram(*metrics.reliability(PROBS, LABELS), **how),
+    "calibration_plot": lambda **how: plots.calibration_plot(PIT, **how),
+    "prediction_intervals": lambda **how: plots.prediction_intervals(Y, MEAN, MEAN - 1.6, MEAN + 1.6, **how),
+}
+SINGLE = {  # one panel, as wide as asked for
+    "pit_histogram": lambda **how: plots.pit_histogram(PIT, **how),
+    "residual_histogram": lambda **how: plots.residual_histogram(Y, MEAN, np.ones(ROWS), **how),
+    "predictive_bands": lambda **how: plots.predictive_bands(
+        MEAN, Y, GRID, GRID, {0.5: (GRID - 1, GRID + 1), 0.9: (GRID - 2, GRID + 2)}, **how
+    ),
+    "ood_histogram": lambda **how: plots.ood_histogram(UNSURE, UNSURE + 0.1, **how),
+    "risk_coverage_plot": lambda **how: plots.risk_coverage_plot(
+        dict.fromkeys(NAMES[:3], metrics.risk_coverage(CORRECT, UNSURE)), **how
+    ),
+    "accuracy_by_uncertainty_plot": lambda **how: plots.accuracy_by_uncertainty_plot(
+        dict.fromkeys(NAMES[:3], metrics.accuracy_by_uncertainty(CORRECT, UNSURE)), **how
+    ),
+    "bars": lambda **how: plots.bars(NAMES, np.linspace(3, -1, 10), np.ones(10), title="t", xlabel="x", **how),
+    "confusion_matrix_plot": lambda **how: plots.confusion_matrix_plot(np.eye(20), WIDE_NAMES, **how),
+}
+EXTREME = {
+    "one row in a bin": lambda: plots.reliability_diagram(*metrics.reliability(PROBS[:1], LABELS[:1])),
+    "one level": lambda: plots.calibration_plot([0.3]),
+    "levels at the ends": lambda: plots.calibration_plot([0.0, 1.0]),
+    "one interval of no width": lambda: plots.prediction_intervals([3.0], [3.0], [3.0], [3.0]),
+    "amounts": lambda: plots.prediction_intervals(AMOUNT, AMOUNT, 1e-12 * AMOUNT, 3 * AMOUNT, name="$a$"),
+    "counts": lambda: plots.prediction_intervals(AMOUNT // 1, AMOUNT, 0 * AMOUNT, 3 * AMOUNT),
+    "all zero": lambda: plots.prediction_intervals(*np.zeros((4, 5))),
+    "one place": lambda: plots.predictive_bands([1.0], [2.0], [1.0], [2.0], {0.9: ([1.0], [3.0])}),
+    "far residuals": lambda: plots.residual_histogram([1e9, 0.0], [0.0, 0.0], [1e-3, 1.0]),
+    "one uncertainty": lambda: plots.ood_histogram([0.5], [0.5]),
+    "uncertainties over decades": lambda: plots.ood_histogram(AMOUNT, 1e6 * AMOUNT),
+    "uncertainties with zeros": lambda: plots.ood_histogram(AMOUNT // 1, 100 * AMOUNT // 1),
+    "one answer": lambda: plots.risk_coverage_plot({"NPN": metrics.risk_coverage([True], [0.1])}),
+    "one group": lambda: plots.accuracy_by_uncertainty_plot({"": metrics.accuracy_by_uncertainty([True], [0.1], 1)}),
+    "many groups": lambda: plots.accuracy_by_uncertainty_plot(
+        dict.fromkeys(NAMES, metrics.accuracy_by_uncertainty(CORRECT, UNSURE, 60))
+    ),
+    "many models": lambda: plots.risk_coverage_plot(dict.fromkeys(NAMES, metrics.risk_coverage(CORRECT, UNSURE))),
+    "one class": lambda: plots.confusion_matrix_plot([[5]], ["only"]),
+    "a class without rows": lambda: plots.confusion_matrix_plot([[0, 0], [7, 12345678]], ["a", "b"]),
+    "one bar of no length": lambda: plots.bars(["only"], [0.0]),
+}
+FIGURES = FIGURES | PANELS | SINGLE
+
 
 def size(png: bytes) -> tuple[int, int]:
     assert png.startswith(b"\x89PNG\r\n\x1a\n")
     return struct.unpack(">II", png[16:24])
 
 
-@pytest.mark.parametrize("theme", [plots.LIGHT, plots.DARK], ids=["light", "dark"])
 @pytest.mark.parametrize("name", FIGURES)
-def test_figures_are_pure(name, theme):
+def test_figures_are_pure(name):
     before = dict(matplotlib.rcParams)
-    first, second = (FIGURES[name](theme=theme) for _ in range(2))
+    first, second = (FIGURES[name]() for _ in range(2))
     assert isinstance(first, Figure)
-    assert plots.png(first) == plots.png(second)
+    assert plots.png(first, dpi=60) == plots.png(second, dpi=60)
     assert dict(matplotlib.rcParams) == before
-    assert matplotlib.colors.to_hex(first.get_facecolor()) == theme.background
 
 
 @pytest.mark.parametrize("name", FIGURES)
+def test_themes_colour_the_whole_figure(name):
+    for theme in (plots.LIGHT, plots.DARK):
+        figure = FIGURES[name](theme=theme)
+        faces = [figure.get_facecolor(), *(ax.get_facecolor() for ax in figure.axes if ax.axison)]
+        assert {matplotlib.colors.to_hex(face) for face in faces} == {theme.background}
+
+
+@pytest.mark.parametrize("name", [name for name in FIGURES if name not in SINGLE])
 def test_one_column_is_narrower(name):
     wide, narrow = (size(plots.png(FIGURES[name](columns=columns), dpi=50)) for columns in (2, 1))
     assert narrow[0] < wide[0]
     assert narrow[1] > wide[1]
 
 
-@pytest.mark.parametrize("name", ["regression_bands", "doubt", "count_intervals"])
+@pytest.mark.parametrize("name", SINGLE)
+def test_one_panel_is_as_wide_as_asked_for(name):
+    narrow, wide = (SINGLE[name](columns=columns).get_figwidth() for columns in (1, 2))
+    assert (narrow, wide) == pytest.approx((4.4, 8.8))
+
+
+@pytest.mark.parametrize("name", ["regression_bands", "doubt", "count_intervals", *PANELS])
 def test_axes_are_labelled_and_the_legend_is_outside(name):
     figure = FIGURES[name]()
-    figure.canvas.draw()
+    plots.png(figure, dpi=60)  # makes the layout
     (legend,) = figure.legends
     below = legend.get_window_extent()
     for ax in figure.axes:
@@ -72,6 +140,72 @@ def test_bands_hold_their_std():
         np.ptp(area.get_paths()[0].vertices[:, 1][area.get_paths()[0].vertices[:, 0] == 0.0]) for area in ax.collections
     ]
     assert widths == pytest.approx([6.0, 4.0, 2.0])
+
+
+@pytest.mark.parametrize("columns", [1, 2])
+@pytest.mark.parametrize("name", [*PANELS, *SINGLE])
+def test_nothing_is_cut_off(name, columns):
+    figure = FIGURES[name](columns=columns)
+    plots.png(figure, dpi=60)  # makes the layout
+    page, parts = figure.bbox.padded(1), [ax.get_tightbbox() for ax in figure.axes]
+    for box in [*parts, *(legend.get_window_extent() for legend in figure.legends)]:
+        assert page.x0 <= box.x0 and box.x1 <= page.x1 and page.y0 <= box.y0 and box.y1 <= page.y1
+
+
+@pytest.mark.parametrize("name", EXTREME)
+def test_extreme_data_is_drawn_without_warnings(name):  # a warning is an error
+    width, height = size(plots.png(EXTREME[name](), dpi=50))
+    assert 200 < width < 500 and 50 < height < 500
+
+
+def test_many_models_look_different():
+    (ax,) = plots.risk_coverage_plot(dict.fromkeys(range(20), metrics.risk_coverage(CORRECT, UNSURE))).axes
+    assert len({(line.get_color(), line.get_linestyle()) for line in ax.lines}) == 20
+
+
+def test_scales_follow_the_values():
+    scales = lambda figure: [ax.get_yscale() for ax in figure.axes]
+    assert scales(PANELS["prediction_intervals"]()) == ["linear", "linear"]
+    assert scales(EXTREME["amounts"]()) == ["log", "log"]
+    assert scales(EXTREME["counts"]()) == ["symlog", "symlog"]
+
+
+def test_titles_say_the_figures():
+    title = lambda figure, i=0: figure.axes[i].get_title(loc="left")
+    error = metrics.calibration_error(PROBS, LABELS)
+    assert title(PANELS["reliability_diagram"]()) == f"Calibration error {error:.1%}"
+    assert title(SINGLE["ood_histogram"]()) == f"Uncertainty: AUROC {metrics.ood_auroc(UNSURE, UNSURE + 0.1):.3f}"
+    inside = np.mean(np.abs(Y - MEAN) <= 1.6)
+    assert title(PANELS["prediction_intervals"](), 1) == f"{inside:.1%} of rows in 90% intervals"
+    assert title(EXTREME["far residuals"]()) == "Residuals, 1 beyond ±5 std"
+
+
+def test_calibration_curve_and_its_band():
+    (ax, _) = plots.calibration_plot(PIT).axes
+    level, observed = ax.lines[1].get_data()
+    np.testing.assert_allclose(observed, [np.mean(u >= PIT) for u in level])
+    band = ax.collections[0].get_paths()[0].vertices
+    middle = band[np.isclose(band[:, 0], 0.5), 1]
+    np.testing.assert_allclose(sorted({*middle}), stats.binom(ROWS, 0.5).ppf([0.05, 0.95]) / ROWS)
+
+
+@pytest.mark.parametrize(
+    ("call", "words"),
+    [
+        (lambda: plots.pit_histogram([]), "at least one row"),
+        (lambda: plots.pit_histogram([1.5]), "pit from 0 to 1, got values from 1.5"),
+        (lambda: plots.calibration_plot([0.5, np.nan]), "finite numbers, got nan in pit"),
+        (lambda: plots.prediction_intervals([1.0], [1.0, 2.0], [0.0], [1.0]), r"one shape .* mean \(2,\)"),
+        (lambda: plots.ood_histogram([1.0], [np.inf]), "finite numbers, got inf in outside"),
+        (lambda: plots.residual_histogram([1.0], [1.0], [0.0]), "std > 0, got 0"),
+        (lambda: plots.reliability_diagram(np.ones(2), np.ones(2), np.zeros(2)), "at least one row"),
+        (lambda: plots.confusion_matrix_plot(np.eye(3), ["a", "b"]), r"shape \(3, 3\) and 2 labels"),
+        (lambda: plots.bars(["a"], [1.0, 2.0]), r"one shape .* values \(2,\)"),
+    ],
+)
+def test_wrong_arrays_are_refused(call, words):
+    with pytest.raises(ValueError, match=words):
+        call()
 
 
 # The page -----------------------------------------------------------------------------------------------------------
@@ -115,41 +249,3 @@ def test_page_stands_alone_and_escapes():
     assert "A &lt;b&gt;title&lt;/b&gt;" in text and "Two &amp; more" in text and "1 &lt; 2" in text
     assert text.count("prefers-color-scheme: dark") == 1 + 2 * 2  # the style, and two sources of each picture
     assert 'name="viewport"' in text
-
-
-# Metrics ------------------------------------------------------------------------------------------------------------
-
-
-def test_nll_and_rmse_match_references():
-    mean, std, y = RNG.normal(size=50), RNG.uniform(0.5, 2, 50), RNG.normal(size=50)
-    assert metrics.gaussian_nll(mean, std, y) == pytest.approx(-stats.norm(mean, std).logpdf(y).mean(), rel=1e-12)
-    assert metrics.rmse(mean, y) == pytest.approx(np.linalg.norm(mean - y) / np.sqrt(50), rel=1e-12)
-    probs, labels = RNG.dirichlet(np.ones(4), 50), RNG.integers(4, size=50)
-    assert metrics.categorical_nll(probs, labels) == pytest.approx(log_loss(labels, probs, labels=range(4)), rel=1e-12)
-    assert metrics.categorical_nll([[1.0, 0.0]], [1]) == np.inf
-
-
-def test_interval_coverage_counts_the_ends():
-    assert metrics.interval_coverage([0, 0, 0, 0], [2, 2, 2, 2], [0, 2, 3, -1]) == 0.5
-
-
-def test_accuracy_by_uncertainty_sorts_into_equal_groups():
-    doubt = RNG.permutation(90) / 90
-    groups = metrics.accuracy_by_uncertainty(doubt < 0.5, doubt, groups=9)
-    np.testing.assert_array_equal(groups.accuracy, [1, 1, 1, 1, 0.5, 0, 0, 0, 0])
-    np.testing.assert_array_equal(groups.rows, np.full(9, 10))
-    assert (np.diff(groups.uncertainty) > 0).all()
-    z = 1.0  # Wilson's interval at one standard error
-    centre = (0.5 + z**2 / 20) / (1 + z**2 / 10)
-    low, high = centre - groups.error[4], centre + groups.error[4]
-    for end in (low, high):  # its ends solve |p̂ - p| = z √(p(1-p)/n)
-        assert abs(0.5 - end) == pytest.approx(z * np.sqrt(end * (1 - end) / 10), rel=1e-9)
-    with pytest.raises(ValueError, match="groups from 1 to 3"):
-        metrics.accuracy_by_uncertainty([True] * 3, [0, 1, 2], groups=4)
-
-
-def test_risk_coverage_by_hand():
-    curve = metrics.risk_coverage([True, False, True, True], [0.1, 0.4, 0.2, 0.3])
-    np.testing.assert_allclose(curve.coverage, [0.25, 0.5, 0.75, 1])
-    np.testing.assert_allclose(curve.risk, [0, 0, 0, 0.25])
-    assert curve.area == pytest.approx(0.0625)

@@ -220,8 +220,7 @@ def test_gradient_added_in_place_is_that_of_autograd(prior, replicas):
     for p in net.parameters():
         p.grad = None
     net[0].weight.mean.grad = torch.ones_like(net[0].weight.mean)  # one that is there already, to be added to
-    got = priors.add_kl_gradient_(net, prior, 0.3)
-    torch.testing.assert_close(got, priors.kl(net, prior).detach())
+    priors.add_kl_gradient_(net, prior, 0.3)
     net[0].weight.mean.grad -= 1
     assert frozen.grad is None
     for name, p in net.named_parameters():

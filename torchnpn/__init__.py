@@ -1,6 +1,8 @@
 """Natural-parameter networks on PyTorch: networks whose inputs, weights, neurons and outputs are distributions."""
 
-from torchnpn import families, likelihoods, maps, nn, priors, training
+from torchnpn import datasets, estimators, families, io, likelihoods, maps, metrics, nn, priors, training
+from torchnpn.estimators import NPNAutoencoder, NPNClassifier, NPNRegressor, Predictive
+from torchnpn.io import load, save
 from torchnpn.moments import Moments
 from torchnpn.priors import kl
 from torchnpn.training import History, Recipe, train
@@ -8,13 +10,23 @@ from torchnpn.training import History, Recipe, train
 __all__ = [
     "History",
     "Moments",
+    "NPNAutoencoder",
+    "NPNClassifier",
+    "NPNRegressor",
+    "Predictive",
     "Recipe",
+    "datasets",
+    "estimators",
     "families",
+    "io",
     "kl",
     "likelihoods",
+    "load",
     "maps",
+    "metrics",
     "nn",
     "priors",
+    "save",
     "train",
     "training",
 ]

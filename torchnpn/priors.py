@@ -15,7 +15,6 @@ from torch import Tensor, nn
 
 from torchnpn import families
 from torchnpn.families import ExponentialFamily, Gaussian, GaussianScaleMixture
-from torchnpn.kernels.scratch import scratch
 from torchnpn.nn import RandomParameter
 
 
@@ -43,26 +42,22 @@ def kl(model: nn.Module, prior: Prior) -> Tensor:
     return total
 
 
-def add_kl_gradient_(model: nn.Module, prior: Prior, weight: float) -> Tensor:
-    """`kl(model, prior)`, with `weight` times its gradient added to the `.grad` of the parameters.
+def add_kl_gradient_(model: nn.Module, prior: Prior, weight: float) -> None:
+    """Add `weight` times the gradient of `kl(model, prior)` to the `.grad` of the parameters.
 
     What `(weight * kl(model, prior)).sum().backward()` does; but for Gaussian weights on a CPU the gradient is written
     straight into the memory of the one that is there, because such a step is bound by memory.
     """
-    total: Tensor | None = None
     for parameter, place in _placed(model):
         if parameter.lies_still and isinstance(prior, (IsotropicGaussian, EmpiricalBayes)):
-            each = _add_gaussian_gradient_(parameter, prior.precision_of(parameter, place), weight)
+            _add_gaussian_gradient_(parameter, prior.precision_of(parameter, place), weight)
         else:
-            each = _total(prior, parameter, place)
-            (weight * each.sum()).backward()
-        total = each.detach() if total is None else total + each.detach()
-    return torch.zeros(()) if total is None else total
+            (weight * _total(prior, parameter, place).sum()).backward()
 
 
 @torch.no_grad()
-def _add_gaussian_gradient_(parameter: RandomParameter, precision: Tensor | float, weight: float) -> Tensor:
-    """∂m = λ m and ∂ℓ = λ s - 1, and the divergence itself, ½ Σ (λ (m² + s) - 1 - log λ) - Σ ℓ."""
+def _add_gaussian_gradient_(parameter: RandomParameter, precision: Tensor | float, weight: float) -> None:
+    """∂m = λ m and ∂ℓ = λ s - 1."""
     (m, log_std), s = parameter.free, parameter.numbers.variance
     assert s is not None
     precision = torch.as_tensor(precision, dtype=m.dtype)
@@ -72,9 +67,6 @@ def _add_gaussian_gradient_(parameter: RandomParameter, precision: Tensor | floa
             free.grad.addcmul_(slope, precision, value=weight)
     if log_std.requires_grad:
         log_std.grad.sub_(weight)  # type: ignore[union-attr]
-    dims = tuple(range(-parameter.event_dims, 0))
-    second = torch.addcmul(s, m, m, out=scratch(m)).mul_(precision).sum(dims)
-    return 0.5 * (second - (1 + precision.log()).expand_as(m).sum(dims)) - log_std.sum(dims)
 
 
 def _total(prior: Prior, parameter: RandomParameter, place: Place) -> Tensor:

@@ -22,13 +22,15 @@ class Picture(NamedTuple):
     caption: str
     wide: Variants
     narrow: Variants
+    width: float = 1.0  # share of a wide page's width that it takes; two halves stand side by side
 
 
 class Table(NamedTuple):
-    """A table of figures; the first column names the row."""
+    """A table; the first column names the row, the others hold figures or words."""
 
     header: Sequence[str]
     rows: Sequence[Sequence[str]]
+    words: bool = False
 
 
 class Fact(NamedTuple):
@@ -39,14 +41,14 @@ class Fact(NamedTuple):
 
 
 class Section(NamedTuple):
-    """A chapter of the page, from question to figures."""
+    """A chapter of the page, from question to figures; what is empty is not shown."""
 
     title: str
     lead: str
-    facts: Sequence[Fact]
-    pictures: Sequence[Picture]
-    table: Table
-    note: str
+    facts: Sequence[Fact] = ()
+    pictures: Sequence[Picture] = ()
+    table: Table | None = None
+    note: str = ""
 
 
 def html(title: str, lead: str, sections: Sequence[Section], footer: str) -> str:
@@ -82,21 +84,21 @@ def _section(number: int, section: Section) -> str:
     facts = "".join(
         f"<div><dd>{escape(fact.value)}</dd><dt>{escape(fact.meaning)}</dt></div>" for fact in section.facts
     )
-    pictures = "\n".join(_picture(picture) for picture in section.pictures)
-    return f"""<section id="s{number}">
-<h2>{escape(section.title)}</h2>
-<p class="lead">{escape(section.lead)}</p>
-<dl class="facts">{facts}</dl>
-{pictures}
-{_table(section.table)}
-<p class="note">{escape(section.note)}</p>
-</section>"""
+    parts = [
+        f"<h2>{escape(section.title)}</h2>",
+        f'<p class="lead">{escape(section.lead)}</p>',
+        f'<dl class="facts">{facts}</dl>' if section.facts else "",
+        '<div class="pictures">' + "\n".join(map(_picture, section.pictures)) + "</div>" if section.pictures else "",
+        _table(section.table) if section.table else "",
+        f'<p class="note">{escape(section.note)}</p>' if section.note else "",
+    ]
+    return "\n".join([f'<section id="s{number}">', *filter(None, parts), "</section>"])
 
 
 def _picture(picture: Picture) -> str:
     """The first source that fits is taken; nothing but the chosen one is decoded."""
     narrow, dark = "(max-width: 640px)", "(prefers-color-scheme: dark)"
-    return f"""<figure>
+    return f"""<figure style="width: {picture.width:.0%}">
 <picture>
 <source media="{narrow} and {dark}" srcset="{_data(picture.narrow.dark)}">
 <source media="{narrow}" srcset="{_data(picture.narrow.light)}">
@@ -113,7 +115,8 @@ def _table(table: Table) -> str:
         f'<tr><th scope="row">{escape(first)}</th>{"".join(f"<td>{escape(cell)}</td>" for cell in rest)}</tr>'
         for first, *rest in table.rows
     )
-    return f'<div class="scroll"><table><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table></div>'
+    kind = ' class="words"' if table.words else ""
+    return f'<div class="scroll"><table{kind}><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table></div>'
 
 
 def _data(png: bytes) -> str:
@@ -128,7 +131,7 @@ _CSS = """
 * { box-sizing: border-box; }
 html { -webkit-text-size-adjust: 100%; scroll-behavior: smooth; }
 body {
-  margin: 0; background: var(--page); color: var(--ink);
+  margin: 0; background: var(--page); color: var(--ink); overflow-wrap: break-word;
   font: 17px/1.6 system-ui, -apple-system, "Segoe UI", Roboto, "Helvetica Neue", Arial, sans-serif;
 }
 main { max-width: 960px; margin: 0 auto; padding: 56px 20px 40px; }
@@ -149,6 +152,7 @@ section {
 .facts div { border-left: 3px solid var(--accent); padding-left: 14px; }
 .facts dd { margin: 0; font-size: 1.7rem; line-height: 1.2; font-weight: 650; letter-spacing: -0.01em; }
 .facts dt { color: var(--muted); font-size: .9rem; line-height: 1.4; margin-top: 3px; }
+.pictures { display: flex; flex-wrap: wrap; }
 figure { margin: 26px 0 0; }
 img { display: block; width: 100%; height: auto; }
 figcaption { color: var(--muted); font-size: .92rem; line-height: 1.5; margin-top: 8px; max-width: 48em; }
@@ -159,6 +163,9 @@ th:first-child { text-align: left; padding-left: 0; font-weight: 400; white-spac
 thead th { color: var(--muted); font-weight: 600; font-size: .85rem; }
 tbody tr:last-child > * { border-bottom: 0; }
 td:nth-child(2) { color: var(--accent); font-weight: 650; }
+.words td { color: inherit; font-weight: 400; text-align: left; white-space: normal; }
+.words tbody > tr > * { overflow-wrap: anywhere; vertical-align: top; }
+.words th { text-align: left; }
 .note { color: var(--muted); font-size: .92rem; line-height: 1.5; margin: 14px 0 0; max-width: 48em; }
 footer { color: var(--muted); font-size: .85rem; margin-top: 28px; }
 @media (max-width: 640px) {
@@ -171,6 +178,7 @@ footer { color: var(--muted); font-size: .85rem; margin-top: 28px; }
   thead th { white-space: normal; }
   th:first-child { min-width: 7em; }
   .facts { grid-template-columns: 1fr; gap: 14px; }
+  figure { width: 100% !important; }
 }
 @media print { section { break-inside: avoid; } nav { display: none; } }
 """

@@ -75,13 +75,13 @@ class _Linear(torch.autograd.Function):
     def forward(ctx: Any, *tensors: Any) -> tuple[Tensor, Tensor]:
         a_m, a_s, W_m, W_s, b_m, b_s = tensors
         ctx.save_for_backward(a_m, a_s, W_m, W_s)
-        return _forward(a_m, a_s, W_m, W_s, b_m, b_s)
+        return forward(a_m, a_s, W_m, W_s, b_m, b_s)
 
     @staticmethod
     @torch.autograd.function.once_differentiable
     def backward(ctx: Any, g_m: Tensor, g_s: Tensor) -> tuple[Tensor | None, ...]:
         a_m, a_s, W_m, W_s = ctx.saved_tensors
-        return _backward(a_m, a_s, W_m, W_s, g_m, g_s, ctx.needs_input_grad)
+        return backward(a_m, a_s, W_m, W_s, g_m, g_s, ctx.needs_input_grad)
 
 
 class _GaussianLinear(torch.autograd.Function):
@@ -90,28 +90,29 @@ class _GaussianLinear(torch.autograd.Function):
         a_m, a_s, W_m, _, b_m, _, (W_s, b_s) = arguments
         ctx.save_for_backward(a_m, a_s, W_m)
         ctx.variances = W_s, b_s  # functions of ℓ alone: whoever fills their memory anew writes the same numbers
-        return _forward(a_m, a_s, W_m, W_s, b_m, b_s)
+        return forward(a_m, a_s, W_m, W_s, b_m, b_s)
 
     @staticmethod
     @torch.autograd.function.once_differentiable
     def backward(ctx: Any, g_m: Tensor, g_s: Tensor) -> tuple[Tensor | None, ...]:
         W_s, b_s = ctx.variances
         a_m, a_s, W_m = ctx.saved_tensors
-        *gradients, d_W_s, d_b_m, d_b_s = _backward(a_m, a_s, W_m, W_s, g_m, g_s, ctx.needs_input_grad[:6])
+        *gradients, d_W_s, d_b_m, d_b_s = backward(a_m, a_s, W_m, W_s, g_m, g_s, ctx.needs_input_grad[:6])
         d_W_l = None if d_W_s is None else d_W_s.mul_(W_s).mul_(2)
         d_b_l = None if d_b_s is None else d_b_s.mul_(b_s).mul_(2)
         return *gradients, d_W_l, d_b_m, d_b_l, None
 
 
-def _forward(
+def forward(
     a_m: Tensor, a_s: Tensor | None, W_m: Tensor, W_s: Tensor, b_m: Tensor | None, b_s: Tensor | None
 ) -> tuple[Tensor, Tensor]:
+    """o_m and o_s."""
     q = a_m * a_m if a_s is None else torch.addcmul(a_s, a_m, a_m)
     o_m, o_s = _product(b_m, a_m, W_m), _product(b_s, q, W_s)
     return o_m, o_s if a_s is None else o_s.addmm_(a_s, _squared(W_m).T)
 
 
-def _backward(
+def backward(
     a_m: Tensor, a_s: Tensor | None, W_m: Tensor, W_s: Tensor, g_m: Tensor, g_s: Tensor, needs: tuple[bool, ...]
 ) -> tuple[Tensor | None, ...]:
     """Gradients by a_m, a_s, W_m, W_s, b_m, b_s; None where not needed."""

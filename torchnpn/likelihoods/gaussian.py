@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from torchnpn.families import Gaussian
-from torchnpn.likelihoods.base import Likelihood, VarianceParts, latent, learnt
+from torchnpn.likelihoods.base import Array, Likelihood, LossGradient, VarianceParts, latent, learnt
 from torchnpn.likelihoods.limits import LOG_VARIANCE, limited
 from torchnpn.moments import Moments
 
@@ -52,6 +53,29 @@ class GaussianNoise(Likelihood):
         error2 = (y.to(m.dtype) - m) ** 2
         bound = 0.5 * ((error2 + s) / noise + torch.log(noise) + _LOG_2PI)
         return _mixed(error2, s + noise, bound, self.elbo).sum(-1)
+
+    def loss_gradient(self, m: Array, s: Array, y: Array, share: Array) -> LossGradient:
+        """In closed form, with t = s + σ², e the share of the ELBO and w that of the row:
+
+        ∂m = -w (y - m) ((1 - e)/t + e/σ²),    ∂s = ½ w ((1 - e) (1 - (y - m)²/t)/t + e/σ²),
+        ∂σ² = ½ w ((1 - e) (1 - (y - m)²/t)/t + e (1 - ((y - m)² + s)/σ²)/σ²).
+        """
+        log_noise = self.log_noise.detach().numpy()
+        if np.abs(log_noise).max() > LOG_VARIANCE:  # beyond its limits
+            return super().loss_gradient(m, s, y, share)
+        noise, w = np.exp(log_noise), share[:, None]
+        residual, t = y - m, s + noise
+        error2 = residual * residual
+        bound, predictive = self.elbo / noise, (1 - self.elbo) / t
+        scaled, both = error2 / t, error2 + s
+        loss = (1 - self.elbo) * (scaled + np.log(t)) + bound * both + self.elbo * log_noise + _LOG_2PI
+        half = 0.5 * w
+        by_t = half * predictive * (1 - scaled)
+        by_log_noise = (noise * (by_t + half * bound * (1 - both / noise))).sum(0)
+        by_noise = by_log_noise if by_log_noise.shape == log_noise.shape else by_log_noise.sum(keepdims=True)
+        return LossGradient(
+            float((half * loss).sum()), -w * residual * (predictive + bound), by_t + half * bound, [by_noise]
+        )
 
     def extra_repr(self) -> str:
         return f"targets={self.log_noise.shape[-1]}, elbo={self.elbo:g}"

@@ -12,7 +12,7 @@ class Epoch:
 
     number: int  # counted from one
     loss: float  # of the likelihood alone
-    kl: float  # KL / N
+    kl: float  # KL / N at its end
     kl_weight: float  # β
     validation: float | None  # loss on the validation data
     seconds: float

@@ -10,12 +10,14 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import nn
 
 from torchnpn.likelihoods import Likelihood
-from torchnpn.priors import Prior, add_kl_gradient_
+from torchnpn.priors import Prior, kl
 from torchnpn.training import checkpoint as checkpoints
+from torchnpn.training import small
 from torchnpn.training.batches import Batch, Loader, Rows, as_batches
+from torchnpn.training.gradients import Autograd, BatchLoss, Gradients
 from torchnpn.training.history import Epoch, History
 from torchnpn.training.recipe import Recipe
 
@@ -103,12 +105,11 @@ class _Run:
         self.data, self.prior, self.recipe, self.device = data, prior, recipe, device
         self.validation: Rows | Loader | None = None
         self.check_targets(data)
-        self.parameters = [p for module in (model, likelihood) for p in module.parameters() if p.requires_grad]
+        self.gradients, self.parameters = self._choose_gradients()
         self.steps = data.steps(recipe.batch_size)
         self.optimizer = recipe.optimizer(self.parameters, recipe.learning_rate)
         make = recipe.scheduler
         self.scheduler = None if make is None else make(self.optimizer, recipe.epochs * self.steps)
-        self.forward = torch.compile(model) if recipe.compile else model
         self.history = History()
         self.best: tuple[float, dict[str, Any], dict[str, Any]] | None = None
 
@@ -128,18 +129,19 @@ class _Run:
         with torch.random.fork_rng(devices=[self.device] if self.device.type == "cuda" else []):
             torch.manual_seed(self.recipe.seed * 1_000_003 + number)
             order = torch.randperm(self.data.count)
-            sums = torch.zeros(3, device=self.device)  # weight, weight · loss, KL: read once an epoch
+            losses: list[BatchLoss] = []  # read once an epoch
             for step, batch in enumerate(self.data.batches(self.recipe.batch_size, order)):
                 beta = self.recipe.kl_weight((number * self.steps + step) / (self.recipe.epochs * self.steps))
-                sums += self._step(batch, beta)
-        weight, loss, divergence = sums.tolist()
+                losses.append(self._step(batch, beta))
+        weights, means = (torch.stack([torch.as_tensor(x) for x in parts]) for parts in zip(*losses, strict=True))
+        loss, divergence = float((weights * means).sum() / weights.sum()), self._divergence()
         self._check_finite(number + 1, loss, divergence)
         validation = None if self.validation is None else self._evaluate(self.validation)
         self.history.epochs.append(
             Epoch(
                 number + 1,
-                loss / weight,
-                divergence / self.steps / self.data.total_weight,
+                loss,
+                divergence,
                 beta,
                 validation,
                 time.perf_counter() - start,
@@ -148,22 +150,30 @@ class _Run:
         if validation is not None:
             self._note_best(validation)
 
-    def _step(self, batch: Batch, beta: float) -> Tensor:
-        self.optimizer.zero_grad(set_to_none=True)
-        rows = self.likelihood.loss(self.forward(batch.x), batch.y)  # (*replicas, batch)
-        weight = torch.ones_like(rows) if batch.weight is None else batch.weight.expand_as(rows)
-        loss = (rows * weight).sum(-1) / weight.sum(-1).clamp_min(1e-12)
-        loss.sum().backward()
-        divergence = torch.zeros_like(loss)
-        if self.prior is not None:
-            divergence = add_kl_gradient_(self.model, self.prior, beta / self.data.total_weight)
+    def _choose_gradients(self) -> tuple[Gradients, list[nn.Parameter]]:
+        """Numpy's for small networks, autograd's for all others; and the parameters whose `.grad` they fill."""
+        if isinstance(self.data, Rows) and not self.recipe.compile and small.takes(self.model, self.prior, self.device):
+            flat = small.SmallNetwork(self.model, self.likelihood, self.prior)  # type: ignore[arg-type]
+            return flat, [flat.flat]
+        forward = torch.compile(self.model) if self.recipe.compile else self.model
+        taped = Autograd(self.model, forward, self.likelihood, self.prior)
+        return taped, taped.parameters
+
+    def _step(self, batch: Batch, beta: float) -> BatchLoss:
+        loss = self.gradients(batch, beta / self.data.total_weight)
         if self.recipe.clip_norm is not None:
             torch.nn.utils.clip_grad_norm_(self.parameters, self.recipe.clip_norm)
         self.optimizer.step()
         if self.scheduler is not None:
             self.scheduler.step()
-        mean_weight = weight.sum(-1).mean()
-        return torch.stack([mean_weight, mean_weight * loss.mean(), divergence.mean()]).detach()
+        return loss
+
+    def _divergence(self) -> float:
+        """KL/N, the mean over replicas."""
+        if self.prior is None:
+            return 0.0
+        with torch.no_grad():
+            return float(kl(self.model, self.prior).mean()) / self.data.total_weight
 
     @torch.no_grad()
     def _evaluate(self, data: Rows | Loader) -> float:
@@ -202,6 +212,8 @@ class _Run:
         if self.best is not None:
             self.model.load_state_dict(self.best[1])
             self.likelihood.load_state_dict(self.best[2])
+        if isinstance(self.gradients, small.SmallNetwork):
+            self.gradients.release()
 
     @property
     def fingerprint(self) -> dict[str, Any]:

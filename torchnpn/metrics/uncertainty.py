@@ -1,35 +1,14 @@
-"""How good predictions are, and how well they know it; arrays in, numbers out."""
+"""Whether uncertainty is high where predictions are wrong, or where data is unlike the training data."""
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
+from sklearn.metrics import roc_auc_score
 
-Array = NDArray[Any]
-
-
-def rmse(prediction: ArrayLike, target: ArrayLike) -> float:
-    """Root of the mean squared difference."""
-    return float(np.sqrt(np.mean(np.subtract(prediction, target) ** 2)))
-
-
-def gaussian_nll(mean: ArrayLike, std: ArrayLike, y: ArrayLike) -> float:
-    """Mean of -log N(y; mean, std²) = ½ z² + log std + ½ log 2π with z = (y - mean)/std, in nats."""
-    z = np.subtract(y, mean) / np.asarray(std)
-    return float(np.mean(0.5 * z**2 + np.log(std)) + 0.5 * np.log(2 * np.pi))
-
-
-def categorical_nll(probs: ArrayLike, labels: ArrayLike) -> float:  # (rows, classes), (rows,)
-    """Mean of -log p(label), in nats; infinite where a label has probability zero."""
-    with np.errstate(divide="ignore"):
-        return float(-np.mean(np.log(np.take_along_axis(np.asarray(probs), np.asarray(labels)[:, None], 1))))
-
-
-def interval_coverage(low: ArrayLike, high: ArrayLike, y: ArrayLike) -> float:
-    """Share of y within [low, high]."""
-    return float(np.mean((np.asarray(low) <= y) & (np.asarray(high) >= y)))
+from torchnpn.metrics.checks import Array, columns
 
 
 class AccuracyByUncertainty(NamedTuple):
@@ -49,7 +28,7 @@ def accuracy_by_uncertainty(correct: ArrayLike, uncertainty: ArrayLike, groups: 
         uncertainty: (rows,) one number for each prediction; only its order matters.
         groups: Number of groups.
     """
-    right, doubt = np.asarray(correct, dtype=float), np.asarray(uncertainty, dtype=float)
+    right, doubt = columns("accuracy_by_uncertainty", correct=correct, uncertainty=uncertainty)
     if not 1 <= groups <= right.size:
         raise ValueError(f"accuracy_by_uncertainty expects groups from 1 to {right.size} (rows), got {groups}.")
     parts = np.array_split(np.argsort(doubt, kind="stable"), groups)
@@ -73,6 +52,21 @@ class RiskCoverage(NamedTuple):
 
 def risk_coverage(correct: ArrayLike, uncertainty: ArrayLike) -> RiskCoverage:
     """Error rate of the k most certain predictions, for every k."""
-    right = np.asarray(correct, dtype=float)[np.argsort(uncertainty, kind="stable")]
+    right, doubt = columns("risk_coverage", correct=correct, uncertainty=uncertainty)
+    right = right[np.argsort(doubt, kind="stable")]
     kept = np.arange(1, right.size + 1)
     return RiskCoverage(kept / right.size, np.cumsum(1 - right) / kept)
+
+
+def ood_auroc(inside: ArrayLike, outside: ArrayLike) -> float:
+    """Probability that a row from outside the training distribution is more uncertain than one from inside.
+
+    The area under the ROC curve of telling them apart by uncertainty: 1 is perfect, ½ is chance; ties count half.
+
+    Args:
+        inside: (rows,) uncertainties of data like the training data.
+        outside: (other rows,) uncertainties of data unlike it.
+    """
+    (near,), (far,) = columns("ood_auroc", inside=inside), columns("ood_auroc", outside=outside)
+    is_outside = np.repeat([0, 1], [near.size, far.size])
+    return float(roc_auc_score(is_outside, np.concatenate([near, far])))

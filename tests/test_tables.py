@@ -1,0 +1,586 @@
+"""Files become arrays and predictions become files: what is read is what is there, whatever the format."""
+
+from __future__ import annotations
+
+import gzip
+import math
+from pathlib import Path
+from types import SimpleNamespace
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet
+import pytest
+from scipy import stats
+from sklearn.metrics import log_loss
+
+import torchnpn as npn
+from torchnpn import io, tables
+from torchnpn.tables import TableError, read, target
+
+RNG = np.random.default_rng(0)
+
+
+def written(folder: Path, text: str | bytes, name: str = "data.csv") -> tables.Table:
+    (path := folder / name).write_bytes(text.encode() if isinstance(text, str) else text)
+    return tables.open_table(path)
+
+
+def content(table: tables.Table) -> dict[str, list]:
+    return pa.Table.from_batches(table.batches()).to_pydict()
+
+
+# Reading ------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("name", "data"),
+    [
+        ("a.csv", b"x,y\n1,u\n2,v\n"),
+        ("a.csv", b"x,y\r\n1,u\r\n2,v"),
+        ("a.csv", b"\xef\xbb\xbfx,y\n1,u\n\n2,v\n"),
+        ("a.csv", b'"x";"y"\n1;u\n"2";v\n'),
+        ("a.tsv", b"x\ty\n1\tu\n2\tv\n"),
+        ("A.CSV.gz", gzip.compress(b"x,y\n1,u\n2,v\n")),
+    ],
+)
+def test_ways_to_write_a_table(tmp_path, name, data):
+    assert content(written(tmp_path, data, name)) == {"x": ["1", "2"], "y": ["u", "v"]}
+
+
+def test_quoted_cells_hold_anything(tmp_path):
+    table = written(tmp_path, 'x,"a, b"\n"1\n2","say ""so"""\n')
+    assert content(table) == {"x": ["1\n2"], "a, b": ['say "so"']}
+
+
+GZIPPED = gzip.compress(b"x,y\n" + b"".join(b"%d,%d\n" % tuple(pair) for pair in RNG.integers(0, 10**6, (50_000, 2))))
+
+
+@pytest.mark.parametrize(
+    ("name", "data", "words"),
+    [
+        ("a.csv", b"", ["is empty", "names of the columns"]),
+        ("a.csv", b"\n\n", ["is empty"]),
+        ("a.csv", b"x,y\n", ["has a header and no rows"]),
+        ("a.csv", b"x,y", ["has a header and no rows"]),
+        ("a.csv", b"x,y\n1,2\n3,4,5\n", ["line 3 has 3 cells, the header 2"]),
+        ("a.csv", b"x,y\n1,caf\xe9\n", ["not UTF-8"]),
+        ("a.csv", b"x,caf\xe9\n1,2\n", ["not UTF-8"]),
+        ("a.csv", "x,y\n1,2\n".encode("utf-16"), ["not UTF-8"]),
+        ("a.csv", b"x,y,x\n1,2,3\n", ["two columns have the name 'x'"]),
+        ("a.csv.gz", b"x,y\n1,2\n", ["not a whole gzip file"]),
+        ("a.csv.gz", GZIPPED[:-2000], ["not a whole gzip file"]),
+        ("a.csv.gz", GZIPPED[:20], ["not a whole gzip file"]),
+        ("a.parquet", b"x,y\n1,2\n", ["not a whole Parquet file"]),
+        ("a.parquet", b"", ["not a whole Parquet file"]),
+        ("a.xlsx", b"x,y\n1,2\n", ["should end in one of", ".parquet"]),
+    ],
+)
+def test_bad_files_say_what_is_wrong(tmp_path, name, data, words):
+    with pytest.raises(TableError) as caught:
+        content(written(tmp_path, data, name))
+    assert all(word in str(caught.value) for word in [name, *words])
+    assert "\n" not in str(caught.value)
+
+
+def test_a_file_that_is_not_there_or_a_folder(tmp_path):
+    with pytest.raises(FileNotFoundError):
+        tables.open_table(tmp_path / "none.csv")
+    with pytest.raises(IsADirectoryError):
+        tables.open_table(tmp_path)
+
+
+def test_missing_cells_are_recognised():
+    words = ["", " ", "NA", "n/a", "NaN", "null", "None", "?", "0", "nano", " x "]
+    assert tables.cells(pa.array(words)).to_pylist() == [None] * 8 + ["0", "nano", "x"]
+
+
+def test_parquet_types(tmp_path):
+    table = pa.table(
+        {
+            "int": pa.array([1, None], pa.int8()),
+            "float": pa.array([1.5, math.nan], pa.float32()),
+            "decimal": pa.array([1, 2], pa.decimal128(5, 2)),
+            "flag": [True, None],
+            "coded": pa.array(["u", "v"]).dictionary_encode(),
+            "void": pa.nulls(2),
+            "time": pa.array([0, 1], pa.timestamp("s")),
+            "list": [[1], [2]],
+        }
+    )
+    pa.parquet.write_table(table, tmp_path / "a.parquet")
+    (batch,) = tables.open_table(tmp_path / "a.parquet").batches()
+    found = {name: tables.cells(batch[name]) for name in batch.schema.names}
+    assert {name: None if cells is None else cells.to_pylist() for name, cells in found.items()} == {
+        "int": [1.0, None],
+        "float": [1.5, None],
+        "decimal": [1.0, 2.0],
+        "flag": ["True", None],
+        "coded": ["u", "v"],
+        "void": [None, None],
+        "time": None,
+        "list": None,
+    }
+
+
+def test_progress_ends_at_one(tmp_path, monkeypatch):
+    monkeypatch.setattr(read, "_BLOCK_BYTES", 200)
+    shares: list[float] = []
+    table = written(tmp_path, "x,y\n" + "1,2\n" * 1000)
+    assert sum(batch.num_rows for batch in table.batches(shares.append)) == 1000
+    assert len(shares) > 5 and shares == sorted(shares) and shares[-1] == 1.0
+
+
+# Columns ------------------------------------------------------------------------------------------------------------
+
+
+def test_types_are_those_of_the_whole_file(tmp_path, monkeypatch):
+    """Text in the last of many blocks makes the column text, with all its values."""
+    monkeypatch.setattr(read, "_BLOCK_BYTES", 200)
+    table = written(tmp_path, "x,y\n" + "1,2\n" * 500 + "1,two\n" + "1,3\n" * 9)
+    found = tables.survey(table)
+    assert found.rows == 510
+    assert found.columns["x"].is_number and found.columns["x"].is_constant
+    y = found.columns["y"]
+    assert not y.is_number and y.first_text == (501, "two")
+    assert y.counts == {"2": 500, "3": 9, "two": 1}
+
+
+def test_columns_left_out_are_named_with_a_reason(tmp_path):
+    rows = [
+        f"{i},{'uvw'[i % 3]},7,,2020-01-{i % 28 + 1:02},id {i},{'oops' if i == 80 else i / 7},{i % 2},{i}"
+        for i in range(100)
+    ]
+    table = written(tmp_path, "number,text,same,empty,date,name,spoilt,y,\n" + "\n".join(rows))
+    found, left_out = tables.find_schema(tables.survey(table), "y")
+    assert found.names == ("number", "text")
+    reasons = dict(left_out)
+    assert list(reasons) == ["same", "empty", "date", "name", "spoilt", ""]
+    assert "one value" in reasons["same"] and "empty" in reasons["empty"] and "dates" in reasons["date"]
+    assert "every row" in reasons["name"] and "row 81: 'oops'" in reasons["spoilt"] and "no name" in reasons[""]
+
+
+def test_nothing_left_to_learn_from(tmp_path):
+    with pytest.raises(TableError, match="No column is left to learn from: 'x' holds one value only"):
+        tables.find_schema(tables.survey(written(tmp_path, "x,y\n1,2\n1,3\n")), "y")
+
+
+def test_categories_are_one_hot_by_frequency(tmp_path):
+    cells = ["b"] * 5 + ["a"] * 5 + ["c"] * 7 + [""]
+    found, _ = tables.find_schema(tables.survey(written(tmp_path, "x,y\n" + "".join(f"{x},1\n" for x in cells))), "y")
+    assert found.columns == (tables.Category("x", ("c", "a", "b")),)
+    encoded = found.encode(pa.RecordBatch.from_pydict({"x": ["a", "c", None, "new"]}))
+    np.testing.assert_array_equal(encoded, [[0, 1, 0], [1, 0, 0], [np.nan] * 3, [np.nan] * 3])
+
+
+def test_two_values_make_one_input():
+    column = tables.Category("x", ("False", "True"))
+    flags = pa.RecordBatch.from_pydict({"x": pa.array([True, False, None])})
+    np.testing.assert_array_equal(tables.Schema((column,)).encode(flags), [[0], [1], [np.nan]])
+
+
+def test_rare_and_new_categories_are_other(tmp_path):
+    cells = [f"v{i}" for i in range(100)] * 2 + ["v7"] * 5
+    found, _ = tables.find_schema(tables.survey(written(tmp_path, "x,y\n" + "".join(f"{x},1\n" for x in cells))), "y")
+    (column,) = found.columns
+    assert len(column.values) == 64 and column.values[0] == "v7" and column.has_other
+    encoded = found.encode(pa.RecordBatch.from_pydict({"x": ["v99", "unheard of", None, "v7"]}))
+    np.testing.assert_array_equal(encoded[:2], np.eye(65)[[64, 64]])
+    assert np.isnan(encoded[2]).all()
+    np.testing.assert_array_equal(encoded[3], np.eye(65)[0])
+
+
+def test_large_numbers_keep_their_differences(tmp_path):
+    """Seconds since 1970 in float32 would be whole minutes."""
+    times = 1.7e9 + RNG.integers(0, 10_000, 50)
+    table = written(tmp_path, "t,y\n" + "".join(f"{t:.0f},{i}\n" for i, t in enumerate(times)))
+    found, _ = tables.find_schema(tables.survey(table), "y")
+    (batch,) = table.batches()
+    np.testing.assert_allclose(np.diff(found.encode(batch)[:, 0]), np.diff(times), atol=1e-2)
+
+
+@pytest.mark.parametrize(
+    ("cells", "words"),
+    [
+        (["1", "2", "three"], "Column 'x' should hold numbers; row 13 holds 'three'"),
+        (["1", "inf"], "infinite number in row 12"),
+        (["1", "1e300"], "beyond 3e38 in row 12"),
+    ],
+)
+def test_wrong_cells_are_named_by_column_and_row(cells, words):
+    numbers = tables.Schema((tables.Number("x", 0.0),))
+    with pytest.raises(TableError, match=words):
+        numbers.encode(pa.RecordBatch.from_pydict({"x": cells}), first_row=11)
+
+
+def test_a_missing_column_is_named():
+    wanted = tables.Schema((tables.Number("age", 0.0), tables.Number("height", 0.0)))
+    with pytest.raises(TableError, match=r"'height' is missing.*'Height'"):
+        wanted.check(["Height", "age", "more"])
+    with pytest.raises(TableError, match="'age' and 1 more"):
+        wanted.check(["x"])
+    wanted.check(["more", "height", "age"])
+
+
+SCHEMA = tables.Schema((tables.Number("x", 1.5), tables.Category("z", ("u", "v", "w"), has_other=True)))
+
+
+def test_schema_survives_its_state():
+    assert tables.Schema.from_state(SCHEMA.state()) == SCHEMA
+    assert SCHEMA.groups == {"x": slice(0, 1), "z": slice(1, 5)}
+
+
+@pytest.mark.parametrize(
+    "state",
+    [
+        None,
+        [],
+        {},
+        [{"number": "x"}],
+        [{"number": 3, "origin": 0.0}],
+        [{"number": "x", "origin": math.nan}],
+        [{"number": "x", "origin": 0.0, "more": 1}],
+        [{"number": "x", "origin": 0.0}] * 2,
+        [{"category": "x", "values": ["a", 1], "has_other": False}],
+        [{"category": "x", "values": ["a", "a"], "has_other": False}],
+        [{"category": "x", "values": [f"{i}" for i in range(65)], "has_other": False}],
+        [{"category": "x", "values": ["a", "b"], "has_other": 1}],
+    ],
+)
+def test_a_schema_from_a_stranger_is_checked(state):
+    with pytest.raises(ValueError, match=r"schema|column"):
+        tables.Schema.from_state(state)
+
+
+# The target ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("values", "family"),
+    [
+        (stats.norm(3, 1), "gaussian"),
+        (stats.norm(1000, 1), "gaussian"),
+        (stats.expon(scale=5), "gamma"),
+        (stats.lognorm(1), "gamma"),
+        (stats.gamma(100), "gaussian"),
+        (stats.poisson(3), "negative_binomial"),
+        (stats.nbinom(2, 0.1), "negative_binomial"),
+        (stats.binom(8, 0.7), "gaussian"),  # scores from 0 to 8: no count varies so little
+        (stats.randint(1990, 2020), "gaussian"),  # years
+        (stats.randint(25, 350), "gaussian"),  # none near 0
+        (stats.nbinom(1, 0.0005), "gaussian"),  # from 0, but in thousands
+        (stats.beta(2, 5), "beta"),
+        (stats.bernoulli(0.3), "class"),
+    ],
+)
+def test_the_kind_of_a_target(values, family):
+    drawn = np.asarray(values.rvs(2000, random_state=1), float)
+    assert tables.find_kind(drawn).family == family
+    assert tables.find_kind(drawn, "gaussian").family == "gaussian"
+
+
+def read_target(folder: Path, cells: list[str], family: str = "auto") -> tuple:
+    table = written(folder, "x,y\n" + "".join(f"{i},{cell}\n" for i, cell in enumerate(cells)))
+    found = tables.survey(table)
+    column = tables.find_column(found, "y", family)
+    found_schema, _ = tables.find_schema(found, "y")
+    rows = tables.load(table, found_schema, column, column.filled)
+    return tables.make_target(column, rows.y, family)
+
+
+@pytest.mark.parametrize(
+    ("cells", "classes", "codes"),
+    [
+        (["no", "yes", "no"] * 5, ("no", "yes"), [0, 1, 0]),
+        (["2", "1.0", "1"] * 5, ("1", "2"), [1, 0, 0]),
+        (["True", "", "False", "True"] * 5, ("False", "True"), [1, 0, 1]),
+    ],
+)
+def test_classes_keep_their_names(tmp_path, cells, classes, codes):
+    about, y, kind = read_target(tmp_path, cells)
+    assert (about.family, about.classes) == ("class", classes)
+    np.testing.assert_array_equal(y, codes * 5)
+    assert "y is taken as 2 classes" in tables.sentence(about, kind)
+    again = about.encode(tables.cells(pa.array([cells[0], None])), 1)
+    np.testing.assert_array_equal(again, [codes[0], np.nan])
+    with pytest.raises(TableError, match="'7' in row 4, which is none of the model's classes"):
+        about.encode(tables.cells(pa.array(["7"])), 4)
+
+
+def test_numbers_can_be_asked_to_be_classes(tmp_path):
+    cells = [str(i % 3) for i in range(30)]
+    about, _, kind = read_target(tmp_path, cells)
+    assert about.family == "gaussian" and "--family class" in tables.sentence(about, kind)
+    about, _, kind = read_target(tmp_path, cells, "class")
+    assert about.classes == ("0", "1", "2") and tables.sentence(about, kind) == "y is taken as 3 classes, as asked."
+
+
+@pytest.mark.parametrize(
+    ("cells", "family", "words"),
+    [
+        (["3"] * 20, "auto", "same in every row"),
+        ([""] * 20, "auto", "missing in all 20 rows"),
+        (["3"], "auto", "only 1 row with a target"),
+        (["1", "2", ""] * 3, "auto", "only 6 rows with a target; expected at least 10"),
+        (["a", "b"] * 20, "gamma", r"needs numbers; the target 'y' holds text \(row 1: 'a'\)"),
+        (["0", "1.5", "2"] * 20, "gamma", "needs numbers above 0; the target 'y' holds 0, and 20 such"),
+        (["0.5", "1.5"] * 20, "beta", "below 1; the target 'y' holds 1.5"),
+        (["0.5", "1"] * 20, "poisson", "whole numbers from 0"),
+        ([f"{i / 7}" for i in range(1200)], "class", "1,200 different values, too many"),
+        ([f"name {i}" for i in range(1200)], "auto", "1,200 different values, too many"),
+        ([f"name {i}" for i in range(12)], "auto", "12 different values in 12 rows"),
+        (["1", "2", "inf"] * 20, "auto", "infinite number in row 3"),
+    ],
+)
+def test_targets_that_cannot_be_learnt(tmp_path, cells, family, words):
+    with pytest.raises(TableError, match=words):
+        read_target(tmp_path, cells, family)
+
+
+def test_a_target_from_a_stranger_is_checked():
+    about = tables.Target("y", "class", ("a", "b"), of_numbers=False, marginal=(0.25, 0.75))
+    assert tables.Target.from_state(about.state()) == about
+    for change in (
+        {"family": "cauchy"},
+        {"classes": ["a"]},
+        {"classes": ["a", "a"]},
+        {"classes": []},
+        {"marginal": [1.0]},
+        {"marginal": [math.nan, 1.0]},
+        {"name": 3},
+        {"more": 1},
+    ):
+        with pytest.raises(ValueError, match="target"):
+            tables.Target.from_state({**about.state(), **change})
+
+
+# Rows ---------------------------------------------------------------------------------------------------------------
+
+
+def test_the_sample_is_even_and_whole_rows(tmp_path, monkeypatch):
+    monkeypatch.setattr(read, "_BLOCK_BYTES", 500)
+    table = written(tmp_path, "x,y\n" + "".join(f"{i},{i if i % 2 else ''}\n" for i in range(400)))
+    found = tables.survey(table)
+    column = tables.find_column(found, "y", "auto")
+    found_schema, _ = tables.find_schema(found, "y")
+    (number,) = found_schema.columns
+    drawn = np.zeros(400)
+    for seed in range(60):
+        rows = tables.load(table, found_schema, column, 50, seed)
+        np.testing.assert_array_equal(rows.X[:, 0] + number.origin, rows.y)
+        assert len(set(rows.y)) == 50
+        drawn[rows.y.astype(int)] += 1
+    assert drawn[::2].sum() == 0
+    assert stats.chisquare(drawn[1::2]).pvalue > 1e-3
+
+
+def test_a_file_that_changes_between_readings(tmp_path):
+    lines = [f"{i},{i}\n" for i in range(100)]
+    table = written(tmp_path, "x,y\n" + "".join(lines))
+    found = tables.survey(table)
+    column, (found_schema, _) = tables.find_column(found, "y", "auto"), tables.find_schema(found, "y")
+    for changed, word in ((lines[:50], "shrank"), (lines * 2, "grew")):
+        table.path.write_text("x,y\n" + "".join(changed))
+        with pytest.raises(TableError, match=word):
+            tables.load(table, found_schema, column, 100)
+
+
+def test_memory_is_bounded():
+    assert tables.rows_to_keep(5_000_000, 20, 1_000_000) == 1_000_000
+    assert tables.rows_to_keep(5_000, 20, 1_000_000) == 5_000
+    assert tables.rows_to_keep(5_000_000, 2_500, 1_000_000) == 100_000
+
+
+@pytest.mark.parametrize(("rows", "held_out"), [(10, 2), (50, 10), (100, 20), (150, 20), (1000, 100)])
+def test_rows_are_held_out(rows, held_out):
+    training, validation = tables.split(np.arange(rows, dtype=float), 0.1)
+    assert len(validation) == held_out
+    np.testing.assert_array_equal(np.sort(np.concatenate([training, validation])), np.arange(rows))
+
+
+def test_every_class_is_held_out_in_proportion_and_learnt():
+    y = RNG.permutation(np.repeat([0.0, 1, 2, 3], [600, 300, 99, 1]))
+    training, validation = tables.split(y, 0.2, by_class=True)
+    np.testing.assert_allclose(np.bincount(y[validation].astype(int), minlength=4), [120, 60, 20, 0], atol=1)
+    assert set(y[training]) == {0, 1, 2, 3}
+
+
+# Judging ------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("family", "draws", "twin"),
+    [
+        ("gaussian", stats.norm(3, 2), lambda m, s: stats.norm(m, math.sqrt(s))),
+        ("gamma", stats.gamma(3), lambda m, s: stats.gamma(m * m / s, scale=s / m)),
+        ("beta", stats.beta(2, 3), lambda m, s: stats.beta(m * (c := m * (1 - m) / s - 1), (1 - m) * c)),
+        ("negative_binomial", stats.nbinom(3, 0.2), lambda m, s: stats.nbinom(m * m / (s - m), m / s)),
+    ],
+)
+def test_the_baseline_is_the_targets_own_distribution(family, draws, twin):
+    y = np.asarray(draws.rvs(500, random_state=2), float)
+    about = tables.Target("y", family, marginal=target.marginal(tables.Target("y", family), y))
+    outcome = tables.marginal_outcome(about, y)
+    reference = twin(y.mean(), y.var())
+    log_prob = reference.logpmf(y) if family == "negative_binomial" else reference.logpdf(y)
+    np.testing.assert_allclose(outcome.log_prob, log_prob, rtol=1e-5, atol=1e-8)
+    np.testing.assert_allclose(outcome.low[0], reference.ppf(0.05), rtol=1e-5)
+    np.testing.assert_allclose(outcome.high[0], reference.ppf(0.95), rtol=1e-5)
+    grid = np.linspace(*reference.ppf([1e-9, 1 - 1e-9]), 40_001)
+    if family == "negative_binomial":
+        grid = np.arange(0, 400.0)
+    step = grid[1] - grid[0]
+    crps = ((reference.cdf(grid) - (y[0] <= grid)) ** 2).sum() * step
+    assert outcome.crps[0] == pytest.approx(crps, rel=2e-3)
+    assert stats.kstest(outcome.pit, "uniform").pvalue > 1e-3
+    figures = {figure.name: figure for figure in tables.figures(outcome, outcome)}
+    assert figures["RMSE"].model == pytest.approx(y.std())
+    assert figures["NLL (nats)"].model == pytest.approx(-log_prob.mean(), rel=1e-5)
+
+
+def test_counts_that_vary_little_have_a_baseline_too():
+    outcome = tables.marginal_outcome(tables.Target("y", "poisson", marginal=(4.0, 1.0)), np.array([4.0]))
+    assert outcome.log_prob[0] == pytest.approx(stats.poisson(4).logpmf(4), rel=1e-3)
+
+
+def test_figures_of_classes():
+    probs, y = RNG.dirichlet(np.ones(3), 200), RNG.integers(3, size=200)
+    about = tables.Target("y", "class", ("a", "b", "c"), marginal=(0.2, 0.3, 0.5))
+    figures = tables.figures(tables.ClassOutcome(y, probs), tables.marginal_outcome(about, y))
+    found = {figure.name: figure for figure in figures}
+    assert found["error rate"].model == pytest.approx((probs.argmax(1) != y).mean())
+    assert found["error rate"].marginal == pytest.approx((y != 2).mean())
+    assert found["NLL (nats)"].model == pytest.approx(log_loss(y, probs))
+    assert found["NLL (nats)"].marginal == pytest.approx(log_loss(y, np.tile([0.2, 0.3, 0.5], (200, 1))))
+    assert found["Brier score"].model == pytest.approx(((probs - np.eye(3)[y]) ** 2).sum(1).mean())
+
+
+def test_uncertainty_is_between_0_and_1():
+    np.testing.assert_allclose(tables.uncertainty(np.array([[1, 0, 0], [1 / 3] * 3])), [0, 1], atol=1e-12)
+
+
+def test_importance_finds_the_column_that_matters():
+    """A stand-in that reads the category alone: its log likelihood is -(y - code)²/2."""
+    code = RNG.integers(4, size=600)
+    X = np.column_stack([RNG.normal(size=600), np.eye(4)[code]])
+    y = code + RNG.normal(size=600)
+    stand_in = SimpleNamespace(log_likelihood=lambda X, y: -((y - X[:, 1:] @ np.arange(4)) ** 2) / 2)
+    found = tables.permutation_importance(stand_in, SCHEMA, X, y, rows=500, shuffles=20)
+    assert found.names == ("z", "x")
+    np.testing.assert_allclose(found.increase, [code.var(), 0.0], atol=0.2)  # E (code - code')²/2 = var
+    assert found.error[1] == 0 and 0 < found.error[0] < 0.1
+
+
+# Writing ------------------------------------------------------------------------------------------------------------
+
+ROWS = pa.table({"a": ["u", "v, w", None, 'say "so"'], "b": [1.5, None, 1 / 3, -2.0], "c": ["1", "2", "3\n4", ""]})
+
+
+@pytest.mark.parametrize("name", ["o.csv", "o.csv.gz", "o.tsv", "o.parquet"])
+def test_what_is_written_can_be_read(tmp_path, name):
+    with tables.table_writer(tmp_path / name, ROWS.schema) as writer:
+        for batch in ROWS.to_batches(max_chunksize=2):
+            writer.write(batch)
+    assert [path.name for path in tmp_path.iterdir()] == [name]
+    again = content(tables.open_table(tmp_path / name))
+    assert [x or None for x in again["a"]] == ROWS["a"].to_pylist()
+    assert [None if x in ("", None) else float(x) for x in again["b"]] == ROWS["b"].to_pylist()
+
+
+def test_plain_cells_have_no_quotation_marks(tmp_path):
+    with tables.table_writer(tmp_path / "o.csv", ROWS.schema) as writer:
+        writer.write(ROWS.to_batches(max_chunksize=1)[0])
+    assert (tmp_path / "o.csv").read_text() == "a,b,c\nu,1.5,1\n"
+
+
+@pytest.mark.parametrize("name", ["o.csv", "o.csv.gz", "o.parquet"])
+def test_a_failure_leaves_the_earlier_file(tmp_path, name):
+    (path := tmp_path / name).write_text("earlier")
+
+    def fail():
+        with tables.table_writer(path, ROWS.schema) as writer:
+            writer.write(ROWS.to_batches()[0])
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        fail()
+    assert path.read_text() == "earlier"
+    assert list(tmp_path.iterdir()) == [path]
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="no such device")
+def test_a_full_disk_is_noticed():
+    with pytest.raises(OSError, match="No space left"), tables.whole_file(Path("/dev/full")) as file:
+        file.write(b"x" * 100_000)
+
+
+# The model ----------------------------------------------------------------------------------------------------------
+
+
+def test_records_survive_their_state():
+    record = tables.Record(
+        "a.csv", 90, 10, (tables.Figure("RMSE", 1.0, 2.0), tables.Figure("error rate", 0.1, 0.5, True))
+    )
+    assert tables.Record.from_state(record.state()) == record
+    assert record.figures[1].shown() == ("error rate", "10.0%", "50.0%")
+    for change in ({"rows": "many"}, {"figures": [["RMSE", "one", "2", False]]}, {"figures": [[]]}, {"more": 1}):
+        with pytest.raises(ValueError, match=r"record|figure|convert"):
+            tables.Record.from_state({**record.state(), **change})
+
+
+@pytest.fixture(scope="module")
+def models() -> dict[str, tables.TableModel]:
+    X = np.column_stack([RNG.normal(size=60), np.eye(4)[np.arange(60) % 4]]).astype(np.float32)
+    real = npn.NPNRegressor(hidden=(4,), max_epochs=2, random_state=0).fit(X, X[:, 0] + X[:, 1])
+    label = npn.NPNClassifier(hidden=(4,), max_epochs=2, random_state=0).fit(X, np.arange(60) % 3)
+    record = tables.Record("a.csv", 60, 0, ())
+    return {
+        "number": tables.TableModel(SCHEMA, tables.Target("y", "gaussian", marginal=(0.0, 1.0)), real, record),
+        "class": tables.TableModel(
+            SCHEMA, tables.Target("y", "class", ("a", "b", "c"), False, (0.3, 0.3, 0.4)), label, record
+        ),
+    }
+
+
+NEW = pa.RecordBatch.from_pydict({"z": ["u", "q", None], "extra": [1, 2, 3], "x": ["0.5", "", "2"]})
+
+
+@pytest.mark.parametrize("kind", ["number", "class"])
+def test_predictions_are_the_estimators_and_survive_a_file(models, kind, tmp_path):
+    model = models[kind]
+    X = np.array([[-1.0, 1, 0, 0, 0], [np.nan, 0, 0, 0, 1], [0.5, *[np.nan] * 4]], np.float32)
+    predicted = model.predict(NEW, level=0.8)
+    if kind == "number":
+        low, high = model.estimator.predict_interval(X, level=0.8)
+        mean, std = model.estimator.predict(X, return_std=True)
+        expected = {"y_mean": mean, "y_std": std, "y_low": low, "y_high": high}
+    else:
+        probs = model.estimator.predict_proba(X)
+        expected = {
+            "y_predicted": np.array(["a", "b", "c"])[probs.argmax(1)],
+            **{f"y_probability_{label}": probs[:, i] for i, label in enumerate("abc")},
+            "y_uncertainty": stats.entropy(probs, axis=1) / np.log(3),
+        }
+    assert list(predicted) == list(expected)
+    for name, values in expected.items():
+        if values.dtype.kind == "f":
+            np.testing.assert_allclose(predicted[name], values, rtol=1e-9)
+        else:
+            np.testing.assert_array_equal(predicted[name], values)
+    io.save(model, tmp_path / "m.npn")
+    again = io.load(tmp_path / "m.npn")
+    assert (again.schema, again.target, again.record) == (model.schema, model.target, model.record)
+    for name, values in again.predict(NEW, level=0.8).items():
+        np.testing.assert_array_equal(values, predicted[name])
+
+
+def test_a_model_of_parts_that_do_not_fit_is_refused(models):
+    plain, arrays = models["number"]._state()
+    other, _ = models["class"]._state()
+    for change in ({"target": other["target"]}, {"schema": plain["schema"][:1]}, {"more": 1}, {"estimator": {}}):
+        with pytest.raises(ValueError, match=r"cannot predict|inputs|table model"):
+            tables.TableModel._from_state({**plain, **change}, arrays)
+    plain, arrays = other, models["class"]._state()[1]
+    shorter = {**plain["target"], "classes": ["a", "b"], "marginal": [0.5, 0.5]}
+    with pytest.raises(ValueError, match="classes of the estimator"):
+        tables.TableModel._from_state({**plain, "target": shorter}, arrays)

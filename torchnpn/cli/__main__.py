@@ -1,0 +1,5 @@
+"""`python -m torchnpn.cli`."""
+
+from torchnpn.cli import main
+
+main()

@@ -1,0 +1,64 @@
+"""`npn demo`: three small studies, a table, figures and a report."""
+
+from __future__ import annotations
+
+import tempfile
+import time
+import webbrowser
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from torchnpn import plots
+from torchnpn.cli.console import bars, say, show
+from torchnpn.cli.errors import USAGE, fail, in_one_line
+from torchnpn.demo import counts, digits, page, toy
+from torchnpn.tables import whole_file
+
+
+@in_one_line
+def demo(
+    out: Annotated[Path, typer.Option(help="Folder for the report and the figures.")] = Path("npn-demo"),
+    open_report: Annotated[bool, typer.Option("--open/--no-open", help="Show the report in a browser.")] = False,
+) -> None:
+    """Run three small studies, for a first look.
+
+    Offline, in under two minutes: a table, figures and one HTML report.
+    """
+    with _writing(out):
+        out.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=out):  # before a minute's work, not after
+            pass
+    start = time.perf_counter()
+    with bars() as bar:
+        results = page.Results(
+            toy.run(progress=bar("Twenty points of x³")),
+            digits.run(progress=bar("Digits from few examples")),
+            counts.run(progress=bar("Counts with a known rate")),
+        )
+    drawn = {f"{name}.png": plots.png(figure) for name, figure in page.figures(results).items()}
+    text = page.html(results, time.perf_counter() - start)
+    with _writing(out):
+        for name, content in {**drawn, "report.html": text.encode()}.items():
+            with whole_file(out / name) as file:
+                file.write(content)
+    for title, table in page.tables(results).items():
+        say(title, style="bold")
+        show(table.header, table.rows)
+    report = (out / "report.html").resolve()
+    say(f"Done in {time.perf_counter() - start:.0f} s. Report and {len(drawn)} figures:")
+    say(f"{report}", style=f"link {report.as_uri()}")
+    if open_report:
+        webbrowser.open(report.as_uri())
+
+
+@contextmanager
+def _writing(out: Path) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        reason = error.strerror or type(error).__name__
+        fail(f"cannot write to {out}: {reason}. Choose another folder with --out.", USAGE)

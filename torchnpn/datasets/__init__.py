@@ -1,0 +1,7 @@
+"""Public data sets by name: looked up on disk, else downloaded from their source, checked and kept."""
+
+from torchnpn.datasets.catalogue import Verdict, available, fetch, load, verify
+from torchnpn.datasets.dataset import Dataset, Info, Split
+from torchnpn.datasets.download import DownloadError
+
+__all__ = ["Dataset", "DownloadError", "Info", "Split", "Verdict", "available", "fetch", "load", "verify"]

@@ -1,0 +1,147 @@
+"""The table of all data sets, and what one can do with a name: load, fetch, verify, list."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import NamedTuple
+
+from torchnpn.datasets import insurance, store, uci
+from torchnpn.datasets.dataset import Dataset, Info, Original, Source
+from torchnpn.datasets.download import DownloadError, Progress, download
+
+SOURCES = {source.name: source for source in (*uci.SOURCES, *insurance.SOURCES)}
+
+
+class Verdict(NamedTuple):
+    """What `verify` found: status is "ok", "absent", "different" or "unreadable"."""
+
+    name: str
+    status: str
+
+
+def load(name: str) -> Dataset:
+    """The data set called `name`, from `$TORCHNPN_DATA`, the cache, or its source.
+
+    Raises:
+        ValueError: If there is no such name, or the file is damaged or holds something else.
+        FileNotFoundError: If the file must be put in place by hand; the message says what and where.
+        DownloadError: If it could not be downloaded.
+    """
+    source, path = _source(name), fetch(name)
+    arrays = store.read(path)
+    try:
+        dataset = source.read(arrays)
+    except (KeyError, IndexError, ValueError) as error:  # arrays of other names, types or values
+        raise ValueError(
+            f"{path} is not the file of {name!r} ({type(error).__name__}: {error}): it holds {', '.join(arrays)}. "
+            f"{_anew(path)}"
+        ) from error
+    if dataset.X.shape != (source.rows, source.columns) or dataset.y.shape != (source.rows,):
+        raise ValueError(
+            f"{path} should hold {source.rows} rows of {source.columns} features and a target, got X of shape "
+            f"{dataset.X.shape} and y of shape {dataset.y.shape}. {_anew(path)}"
+        )
+    return dataset
+
+
+def fetch(name: str, progress: Progress | None = None) -> Path:
+    """The path of the file of a data set, downloaded and converted first if it is not there.
+
+    Args:
+        name: One of the names of `available()`.
+        progress: Called as `progress(bytes so far, bytes in all or None)` while downloading.
+
+    Raises:
+        ValueError: If there is no such name.
+        FileNotFoundError: If the file must be put in place by hand; the message says what and where.
+        DownloadError: If it could not be downloaded, or is not what it should be. Nothing is kept then.
+        OSError: If the cache cannot be written to.
+    """
+    source = _source(name)
+    path = store.locate(source.path)
+    if path.is_file():
+        return path
+    if source.convert is None:
+        raise FileNotFoundError(f"The file of {name!r} is not here. {source.by_hand} Then {_put(source, path)}")
+    store.make_folder(path)  # better to fail before the download than after
+    try:
+        originals = _download(source.originals, progress)
+    except DownloadError as error:
+        advice = f"Without a network, fetch {name!r} on another machine, then {_put(source, path)}"
+        raise DownloadError(f"{error} {advice}") from error
+    try:
+        arrays = source.convert(originals)
+    except (ValueError, IndexError) as error:
+        raise DownloadError(f"The originals of {name!r} are not as expected: {error}. Nothing was kept.") from error
+    if store.digest(arrays) != source.digest:
+        raise DownloadError(f"The originals of {name!r} have changed at {source.origin}. Nothing was kept.")
+    store.write(path, arrays)
+    return path
+
+
+def verify(name: str | None = None) -> list[Verdict]:
+    """Whether the file of a data set, or of each one, holds the values that it should."""
+    sources = SOURCES.values() if name is None else [_source(name)]
+    return [Verdict(source.name, _status(source)) for source in sources]
+
+
+def available() -> list[Info]:
+    """All data sets, whether their files are present, and where."""
+    paths = {name: store.locate(source.path) for name, source in SOURCES.items()}
+    return [
+        Info(
+            name=name,
+            title=source.title,
+            rows=source.rows,
+            columns=source.columns,
+            task=source.task,
+            licence=source.licence,
+            source=source.origin,
+            present=paths[name].is_file(),
+            path=paths[name],
+        )
+        for name, source in SOURCES.items()
+    ]
+
+
+def _source(name: str) -> Source:
+    if name not in SOURCES:
+        close = difflib.get_close_matches(name, SOURCES, n=1)
+        guess = f" Did you mean {close[0]!r}?" if close else ""
+        raise ValueError(f"There is no data set {name!r}.{guess} There are: {', '.join(SOURCES)}.")
+    return SOURCES[name]
+
+
+def _download(originals: tuple[Original, ...], progress: Progress | None) -> Mapping[str, bytes]:
+    """All files by name; progress counts their bytes together, whose total is known only for a single file."""
+    bodies: dict[str, bytes] = {}
+    for original in originals:
+        before = sum(map(len, bodies.values()))
+
+        def report(received: int, total: int | None, before: int = before) -> None:
+            if progress is not None:
+                progress(before + received, total if len(originals) == 1 else None)
+
+        bodies[original.name] = download(original.url, original.sha256, report)
+    return bodies
+
+
+def _status(source: Source) -> str:
+    path = store.locate(source.path)
+    if not path.is_file():
+        return "absent"
+    try:
+        arrays = store.read(path)
+    except (OSError, ValueError):
+        return "unreadable"
+    return "ok" if store.digest(arrays) == source.digest else "different"
+
+
+def _put(source: Source, path: Path) -> str:
+    return f"put the file at {path}, or set TORCHNPN_DATA to a folder that holds {source.path}."
+
+
+def _anew(path: Path) -> str:
+    return f"Delete {path.name}, and fetch it anew."

@@ -1,0 +1,103 @@
+"""What `load` gives, and what is written down about each data set before there is a file."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from numpy.typing import NDArray
+
+from torchnpn.datasets.store import Arrays
+
+Vector = NDArray[Any]
+
+
+class Split(NamedTuple):
+    """Row numbers of one published split, in the published order."""
+
+    train: Vector
+    test: Vector
+
+
+@dataclass(frozen=True, eq=False)
+class Dataset:
+    """A table with its targets.
+
+    Attributes:
+        name: The name it was loaded by.
+        X: Features (rows, columns), float64. A categorical column holds the number of its category.
+        y: The first of `targets` (rows,), float64.
+        feature_names: One name for each column of `X`.
+        targets: Every target by its name.
+        categories: For each categorical column, the names of its categories in the order of their numbers.
+        splits: Published splits into training and test rows; empty where there are none.
+        description: What the rows are, where they come from, and what to know before using them.
+    """
+
+    name: str
+    X: NDArray[Any]
+    y: Vector
+    feature_names: tuple[str, ...]
+    targets: Mapping[str, Vector]
+    categories: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    splits: tuple[Split, ...] = ()
+    description: str = ""
+
+
+class Info(NamedTuple):
+    """One line of the list of data sets; `path` is where the file is or, when not present, where it would go."""
+
+    name: str
+    title: str
+    rows: int
+    columns: int
+    task: str
+    licence: str
+    source: str
+    present: bool
+    path: Path
+
+
+class Original(NamedTuple):
+    """A file at its source. Without a `sha256` of its own it is covered by the digest of the converted arrays."""
+
+    name: str
+    url: str
+    sha256: str | None = None
+
+
+@dataclass(frozen=True)
+class Source:
+    """All that is known of a data set without its file.
+
+    Attributes:
+        name: What `load` is asked for.
+        title: One line for lists.
+        rows: Number of rows of `X`.
+        columns: Number of columns of `X`.
+        task: What it is for, in one or two words.
+        licence: As stated at the source.
+        origin: Where it comes from.
+        path: The `.npz` file, relative to the data folder.
+        digest: `store.digest` of the arrays in that file.
+        read: Makes the data set of those arrays.
+        originals: The files to download; empty where they cannot be converted here.
+        convert: Makes the arrays of the originals' bytes, by name.
+        by_hand: What to do where there is nothing to download.
+    """
+
+    name: str
+    title: str
+    rows: int
+    columns: int
+    task: str
+    licence: str
+    origin: str
+    path: str
+    digest: str
+    read: Callable[[Arrays], Dataset]
+    originals: tuple[Original, ...] = ()
+    convert: Callable[[Mapping[str, bytes]], Arrays] | None = None
+    by_hand: str = ""

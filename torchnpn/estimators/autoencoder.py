@@ -1,0 +1,150 @@
+"""Representations with a second order: mean and variance of a hidden layer for every row."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import scipy.sparse
+import torch
+from numpy.typing import NDArray
+from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
+from sklearn.utils.validation import check_array, check_is_fitted
+
+from torchnpn.estimators.base import NPNEstimator, Progress
+from torchnpn.estimators.inputs import Inputs, check_variance
+from torchnpn.likelihoods import GaussianNoise, Likelihood
+from torchnpn.moments import Moments
+from torchnpn.nn import Sequential, mlp
+
+Array = NDArray[Any]
+
+
+class NPNAutoencoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, NPNEstimator):  # type: ignore[misc]
+    """An autoencoder of distributions (paper, Section 4.3): the last layer of `hidden` is the code, the decoder mirrors it.
+
+    Args:
+        hidden: Units of the encoder's layers; the last is the size of the code.
+        activation: Name of a map for all layers but the output.
+        dropout: Probability of dropping a hidden unit in training.
+        kl_weight: Weight of the KL from the weights' prior at the end of training.
+        learning_rate: Of Adam; falls to zero along half a cosine.
+        batch_size: Rows in a minibatch; None chooses by the number of rows.
+        max_epochs: Passes over the rows; None chooses by the number of rows.
+        device: "auto" (a GPU if there is one), "cpu", "cuda", …
+        random_state: Seed, for the same result every time.
+        verbose: 1 prints ten lines on the way.
+
+    Example:
+        >>> from sklearn.datasets import load_digits
+        >>> X, _ = load_digits(return_X_y=True)
+        >>> encoder = NPNAutoencoder(hidden=(32, 8), max_epochs=5, random_state=0).fit(X)
+        >>> code = encoder.transform_dist(X[:3])
+        >>> code.mean.shape, code.variance.shape
+        ((3, 8), (3, 8))
+    """
+
+    def __init__(
+        self,
+        hidden: tuple[int, ...] = (100, 50),
+        activation: str = "tanh",
+        *,
+        dropout: float = 0.0,
+        kl_weight: float = 1.0,
+        learning_rate: float = 1e-3,
+        batch_size: int | None = None,
+        max_epochs: int | None = None,
+        device: str = "auto",
+        random_state: Any = None,
+        verbose: int = 0,
+    ) -> None:
+        self.hidden, self.activation, self.dropout = hidden, activation, dropout
+        self.kl_weight, self.learning_rate = kl_weight, learning_rate
+        self.batch_size, self.max_epochs = batch_size, max_epochs
+        self.device, self.random_state, self.verbose = device, random_state, verbose
+
+    def fit(
+        self,
+        X: Any,
+        y: Any = None,
+        sample_weight: Any = None,
+        X_variance: Any = None,
+        progress: Progress | None = None,
+    ) -> NPNAutoencoder:
+        """Learn to give back the rows X.
+
+        Args:
+            X: Array, frame or CSR matrix; NaN where a value is missing: its mean is what it should give back.
+            y: Ignored.
+            sample_weight: (rows,) how many rows each one stands for.
+            X_variance: Variances of measurement errors: a number, one for each feature, or the shape of X.
+            progress: Called with the share of training that is done, from 0 to 1.
+        """
+        self._check_settings()
+        if not self.hidden:
+            raise ValueError("hidden expects at least one layer, the code, got none.")
+        X = self._check_rows(X, reset=True)
+        weight = self._check_weight(sample_weight, X)
+        self.inputs_ = Inputs.learn(X, weight)
+        x = self.inputs_.moments(X, check_variance(X_variance, X))
+        self._start(X.shape[1], X.shape[1], GaussianNoise())
+        target = x.toarray() if scipy.sparse.issparse(x) else x.mean
+        self._train(x, target, weight, progress)
+        return self
+
+    def _build(self, n_in: int, n_out: int, generator: torch.Generator | None = None) -> Sequential:
+        sizes = [n_in, *self.hidden, *reversed(self.hidden[:-1]), n_out]
+        return mlp(sizes, activation=self.activation, dropout=self.dropout, generator=generator)
+
+    @property
+    def _encoder_modules(self) -> int:
+        """How many modules lead to the code: a linear layer and an activation each, and perhaps dropout."""
+        return len(self.hidden) * (3 if self.dropout else 2)
+
+    @property
+    def _n_features_out(self) -> int:
+        return int(self.hidden[-1])
+
+    def transform(self, X: Any, *, X_variance: Any = None) -> Array:
+        """Means of the code, (rows, code)."""
+        return self.transform_dist(X, X_variance=X_variance).mean  # type: ignore[return-value]
+
+    def transform_dist(self, X: Any, *, X_variance: Any = None) -> Moments:
+        """Means and variances of the code: the paper's second-order representation, as arrays (rows, code)."""
+        check_is_fitted(self, "network_")
+        code = self._latent(X, X_variance, self.network_[: self._encoder_modules])
+        return Moments(code.mean.numpy(), code.variance.numpy())  # type: ignore[arg-type, union-attr]
+
+    def inverse_transform(self, Z: Any) -> Array:
+        """Rows decoded from codes, in the units of X."""
+        check_is_fitted(self, "network_")
+        Z = check_array(Z, dtype=np.float32)
+        device = next(self.network_.parameters()).device
+        with torch.no_grad():
+            z = self.network_[self._encoder_modules :](torch.from_numpy(Z).to(device)).mean.cpu().double().numpy()
+        rows: Array = z * self.inputs_.scale + self.inputs_.center
+        return rows
+
+    def score_samples(self, X: Any, *, X_variance: Any = None) -> Array:
+        """log p(row) of each row's reconstruction in nats, in standardised units; low for rows unlike those seen."""
+        check_is_fitted(self, "network_")
+        X = self._check_rows(X, reset=False)
+        x = self.inputs_.moments(X, None)
+        target = torch.from_numpy(x.toarray()) if scipy.sparse.issparse(x) else x.mean
+        with torch.no_grad():
+            predictive = self.likelihood_.predict(self._latent(X, X_variance))
+            logs: Array = predictive.log_prob(target.double()).sum(-1).numpy()
+        return logs
+
+    def score(self, X: Any, y: Any = None) -> float:
+        """Mean of `score_samples`."""
+        return float(self.score_samples(X).mean())
+
+    # Model files -------------------------------------------------------------------------------------------------
+
+    @property
+    def _targets(self) -> int:
+        return int(self.n_features_in_)
+
+    def _read_target(self, plain: dict[str, Any], arrays: dict[str, Any]) -> Likelihood:
+        return GaussianNoise()

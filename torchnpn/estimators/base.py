@@ -1,0 +1,271 @@
+"""What all estimators share: settings, the network, its training and its latent output."""
+
+from __future__ import annotations
+
+import copy
+import numbers
+from collections.abc import Callable
+from typing import Any, Self
+
+import numpy as np
+import scipy.sparse
+import torch
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
+from torch import nn
+
+from torchnpn.estimators import state
+from torchnpn.estimators.inputs import Inputs, check_variance
+from torchnpn.estimators.plan import Plan, ramp
+from torchnpn.likelihoods import Likelihood
+from torchnpn.moments import Moments
+from torchnpn.nn import Sequential, mlp
+from torchnpn.nn.activation import BY_NAME
+from torchnpn.priors import EmpiricalBayes
+from torchnpn.training import History, Recipe, adam, constant, resolve_device, train
+
+Array = NDArray[Any]
+Progress = Callable[[float], None]
+_CHUNK = 8192  # rows that pass through the network at a time
+_MOST_LAYERS, _MOST_UNITS = 100, 10**8
+_RANGES: dict[str, tuple[Callable[[Any], bool], str]] = {
+    "learning_rate": (lambda x: 0 < x < np.inf, "above 0"),
+    "kl_weight": (lambda x: 0 <= x < np.inf, "≥ 0"),
+    "dropout": (lambda x: 0 <= x < 1, "from 0 to below 1"),
+}
+
+
+class NPNEstimator(BaseEstimator):  # type: ignore[misc]
+    """Network, training and latent output of the estimators; subclasses say what the target is."""
+
+    hidden: tuple[int, ...]
+    activation: str
+    dropout: float
+    kl_weight: float
+    learning_rate: float
+    batch_size: int | None
+    max_epochs: int | None
+    device: str
+    random_state: Any
+    verbose: int
+
+    inputs_: Inputs
+    network_: Sequential
+    likelihood_: Likelihood
+    history_: History
+    n_features_in_: int
+    _seed: int
+    _rows_seen: float
+    _optimizer: torch.optim.Optimizer | None = None
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = True
+        tags.input_tags.sparse = True
+        tags.non_deterministic = False
+        return tags
+
+    # Data --------------------------------------------------------------------------------------------------------
+
+    def _check_rows(self, X: Any, *y: Any, reset: bool, **options: Any) -> Any:
+        """X, or X and y, as arrays: numbers, NaN for what is missing, CSR as it is."""
+        common: dict[str, Any] = {
+            "accept_sparse": "csr",
+            "dtype": [np.float64, np.float32],
+            "ensure_all_finite": "allow-nan",
+            "reset": reset,
+        }
+        checked = validate_data(self, X, *y, **common, **options)
+        rows = checked[0] if y else checked
+        if scipy.sparse.issparse(rows) and np.isnan(rows.data).any():
+            raise ValueError("Sparse X expects numbers, got NaN. Missing values need a dense array: X.toarray().")
+        return checked
+
+    def _check_weight(self, sample_weight: Any, X: Any) -> Array | None:
+        if sample_weight is None:
+            return None
+        weight: Array = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
+        if not weight.any():
+            raise ValueError("sample_weight expects at least one weight above zero, got only zeros.")
+        return weight
+
+    def _check_settings(self) -> None:
+        """Raise for settings that no network can be made of."""
+        sizes = self.hidden if isinstance(self.hidden, (tuple, list)) else [0]
+        if len(sizes) > _MOST_LAYERS or not all(_is_count(size) and size <= _MOST_UNITS for size in sizes):
+            raise ValueError(f"hidden expects a tuple of layer sizes such as (50,), got {str(self.hidden)[:80]!r}.")
+        for name in ("batch_size", "max_epochs"):
+            value = getattr(self, name)
+            if value is not None and not _is_count(value):
+                raise ValueError(f"{name} expects a whole number above zero, or None to choose it, got {value!r}.")
+        for name, (fits, words) in _RANGES.items():
+            value = getattr(self, name)
+            if isinstance(value, bool) or not isinstance(value, numbers.Real) or not fits(value):
+                raise ValueError(f"{name} expects a number {words}, got {value!r}.")
+        if self.activation not in BY_NAME:
+            raise ValueError(f"activation expects one of {', '.join(BY_NAME)}, got {self.activation!r}.")
+
+    # Training ----------------------------------------------------------------------------------------------------
+
+    def _start(self, n_in: int, n_out: int, likelihood: Likelihood) -> None:
+        """A new network, its random numbers drawn from `random_state`."""
+        self._seed = int(check_random_state(self.random_state).randint(2**31 - 1))
+        self.network_ = self._build(n_in, n_out, torch.Generator().manual_seed(self._seed))
+        self.likelihood_ = likelihood
+        self.history_, self._rows_seen, self._optimizer = History(), 0.0, None
+
+    def _build(self, n_in: int, n_out: int, generator: torch.Generator | None = None) -> Sequential:
+        sizes = [n_in, *self.hidden, n_out]
+        return mlp(sizes, activation=self.activation, dropout=self.dropout, generator=generator)
+
+    def _train(self, x: Any, y: Any, weight: Array | None, progress: Progress | None) -> None:
+        plan = Plan.of(len(y), self.batch_size, self.max_epochs)
+        recipe = Recipe(
+            epochs=plan.epochs,
+            batch_size=plan.batch_size,
+            learning_rate=self.learning_rate,
+            kl_weight=ramp(self.kl_weight),
+            seed=self._seed,
+        )
+
+        def report(history: History) -> None:
+            done = len(history.epochs)
+            if progress is not None:
+                progress(done / plan.epochs)
+            if self.verbose and (done % max(1, plan.epochs // 10) == 0 or done == plan.epochs):
+                last = history.last
+                print(f"[{type(self).__name__}] epoch {done}/{plan.epochs}: loss {last.loss:.4f}, KL {last.kl:.4f}")
+
+        data = (x, y) if weight is None else (x, y, weight)
+        prior = EmpiricalBayes() if self.kl_weight else None
+        callback = report if self.verbose or progress is not None else None
+        self.history_ = train(
+            self.network_, data, self.likelihood_, prior, recipe, callback=callback, device=self.device
+        )
+        self.likelihood_.cpu()
+        self._rows_seen = len(y) if weight is None else float(weight.sum())
+
+    def _train_on(self, x: Any, y: Any, weight: Array | None) -> None:
+        """One pass over more rows, from where the weights are; the KL counts once over all rows seen."""
+        device = resolve_device(self.device)
+        self.network_.to(device), self.likelihood_.to(device)
+        rows = len(y) if weight is None else float(weight.sum())
+        self._rows_seen += rows
+        if self._optimizer is None:
+            parameters = [p for module in (self.network_, self.likelihood_) for p in module.parameters()]
+            self._optimizer = adam(parameters, self.learning_rate)
+        optimizer = self._optimizer
+        recipe = Recipe(
+            epochs=1,
+            batch_size=Plan.of(len(y), self.batch_size, self.max_epochs).batch_size,
+            optimizer=lambda parameters, lr: optimizer,  # goes on where it was
+            scheduler=None,
+            kl_weight=constant(self.kl_weight * rows / self._rows_seen),
+            seed=self._seed + int(self._rows_seen),
+        )
+        data = (x, y) if weight is None else (x, y, weight)
+        history = train(self.network_, data, self.likelihood_, EmpiricalBayes(), recipe, device=self.device)
+        self.likelihood_.cpu()
+        self.history_ = History([*self.history_.epochs, *history.epochs])
+
+    # Prediction --------------------------------------------------------------------------------------------------
+
+    @torch.no_grad()
+    def _latent(self, X: Any, X_variance: Any = None, network: nn.Module | None = None) -> Moments:
+        """Moments of the network's output for each row, on the CPU, in float64.
+
+        On a CPU the network itself runs in float64, so that a row's prediction does not depend on its neighbours in
+        the batch; on a GPU in float32.
+        """
+        X = self._check_rows(X, reset=False)
+        x = self.inputs_.moments(X, check_variance(X_variance, X))
+        network = self.network_ if network is None else network
+        device = next(network.parameters()).device
+        if device.type == "cpu":
+            network = copy.deepcopy(network).double()
+        like = next(network.parameters())
+        parts = [network(_rows(x, slice(i, i + _CHUNK), like)) for i in range(0, X.shape[0], _CHUNK)]
+        means = torch.cat([part.mean.double().cpu() for part in parts])
+        return Moments(means, torch.cat([part.variance.double().cpu() for part in parts]))
+
+    # Model files -------------------------------------------------------------------------------------------------
+
+    def _state(self) -> tuple[dict[str, Any], dict[str, Any]]:
+        """All that predictions need, as plain values and arrays."""
+        check_is_fitted(self, "network_")
+        names = getattr(self, "feature_names_in_", None)
+        plain = {
+            "settings": state.plain_settings(self.get_params(deep=False)),
+            "features": int(self.n_features_in_),
+            "feature_names": None if names is None else [str(name) for name in names],
+            "rows_seen": float(self._rows_seen),
+            "seed": self._seed,
+            **self._plain_target(),
+        }
+        arrays: dict[str, Any] = {f"inputs.{name}": array for name, array in self.inputs_._asdict().items()}
+        for prefix, module in (("network.", self.network_), ("likelihood.", self.likelihood_)):
+            arrays |= {prefix + name: value.detach().cpu() for name, value in module.state_dict().items()}
+        return plain, {**arrays, **self._target_arrays()}
+
+    @classmethod
+    def _from_state(cls, plain: dict[str, Any], arrays: dict[str, Any]) -> Self:
+        """The inverse of `_state`; a ValueError for anything that `_state` cannot have written."""
+        estimator = cls(**state.checked_settings(plain.get("settings"), set(cls().get_params(deep=False))))
+        estimator._check_settings()
+        n_in = state.checked_count(plain.get("features"), "features")
+        names = state.checked_names(plain.get("feature_names"), n_in)
+        if names is not None:
+            estimator.feature_names_in_ = names
+        estimator.n_features_in_ = n_in
+        estimator._seed = state.checked_count(plain.get("seed"), "seed", least=0)
+        estimator._rows_seen = state.checked_number(plain.get("rows_seen"), "rows_seen")
+        estimator.history_ = History()
+        estimator.inputs_ = Inputs(*(state.checked_array(arrays, f"inputs.{name}", (n_in,)) for name in Inputs._fields))
+        if (estimator.inputs_.scale <= 0).any() or (estimator.inputs_.variance < 0).any():
+            raise ValueError("inputs expects scales above zero and variances ≥ 0.")
+        with torch.device("meta"):
+            likelihood = estimator._read_target(plain, arrays)
+            network = estimator._build(n_in, likelihood.outputs(estimator._targets))
+        estimator.network_ = state.load_module(network, arrays, "network.").eval()  # type: ignore[assignment]
+        estimator.likelihood_ = state.load_module(likelihood, arrays, "likelihood.")  # type: ignore[assignment]
+        written = estimator._state()
+        for kind, found, expected in zip(("values", "arrays"), (plain, arrays), written, strict=True):
+            if set(found) != set(expected):
+                raise ValueError(f"An estimator expects the {kind} {sorted(expected)}, got {sorted(found)}.")
+        return estimator
+
+    def _plain_target(self) -> dict[str, Any]:
+        """What is known of the target, as plain values."""
+        return {}
+
+    def _target_arrays(self) -> dict[str, Array]:
+        """What is known of the target, as arrays."""
+        return {}
+
+    def _read_target(self, plain: dict[str, Any], arrays: dict[str, Any]) -> Likelihood:
+        """Take up what the two above wrote; the likelihood, yet without numbers."""
+        raise NotImplementedError
+
+    @property
+    def _targets(self) -> int:
+        """Targets, or classes, of the likelihood."""
+        raise NotImplementedError
+
+    @property
+    def n_iter_(self) -> int:
+        """Passes over the training rows."""
+        check_is_fitted(self, "history_")
+        return len(self.history_.epochs)
+
+
+def _is_count(value: Any) -> bool:
+    return isinstance(value, numbers.Integral) and not isinstance(value, bool) and value > 0  # type: ignore[operator]
+
+
+def _rows(x: Any, rows: slice, like: torch.Tensor) -> Any:
+    if scipy.sparse.issparse(x):
+        return x[rows].astype(np.float64 if like.dtype == torch.float64 else np.float32)
+    variance = None if x.variance is None else x.variance[rows].to(like)
+    return Moments(x.mean[rows].to(like), variance)

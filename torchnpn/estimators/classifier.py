@@ -1,0 +1,186 @@
+"""Classification with probabilities that know their doubt."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from sklearn.base import ClassifierMixin
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import check_is_fitted
+
+from torchnpn.estimators import state
+from torchnpn.estimators.base import NPNEstimator, Progress
+from torchnpn.estimators.inputs import Inputs, check_variance
+from torchnpn.estimators.predictive import ClassPredictive
+from torchnpn.likelihoods import Likelihood, ScaledSoftmax, VarianceParts
+
+Array = NDArray[Any]
+
+
+class NPNClassifier(ClassifierMixin, NPNEstimator):  # type: ignore[misc]
+    """A network with Gaussian weights whose logits are distributions: doubt about them softens the probabilities.
+
+    Features are treated as by `NPNRegressor`: standardised, NaN as a missing value.
+
+    Args:
+        hidden: Units of each hidden layer.
+        activation: Name of a map, such as "relu", "tanh", "silu".
+        dropout: Probability of dropping a hidden unit in training.
+        kl_weight: Weight of the KL from the weights' prior at the end of training.
+        learning_rate: Of Adam; falls to zero along half a cosine.
+        batch_size: Rows in a minibatch; None chooses by the number of rows.
+        max_epochs: Passes over the rows; None chooses by the number of rows.
+        device: "auto" (a GPU if there is one), "cpu", "cuda", …
+        random_state: Seed, for the same result every time.
+        verbose: 1 prints ten lines on the way.
+
+    Example:
+        >>> from sklearn.datasets import load_iris
+        >>> X, y = load_iris(return_X_y=True)
+        >>> model = NPNClassifier(random_state=0, max_epochs=100).fit(X, y)
+        >>> model.score(X, y) > 0.95
+        True
+        >>> bool(model.predict_dist([[5.0, 5.0, 5.0, 5.0]]).entropy > model.predict_dist(X[:1]).entropy)
+        True
+    """
+
+    classes_: Array
+
+    def __init__(
+        self,
+        hidden: tuple[int, ...] = (50,),
+        activation: str = "relu",
+        *,
+        dropout: float = 0.0,
+        kl_weight: float = 1.0,
+        learning_rate: float = 1e-2,
+        batch_size: int | None = None,
+        max_epochs: int | None = None,
+        device: str = "auto",
+        random_state: Any = None,
+        verbose: int = 0,
+    ) -> None:
+        self.hidden, self.activation, self.dropout = hidden, activation, dropout
+        self.kl_weight, self.learning_rate = kl_weight, learning_rate
+        self.batch_size, self.max_epochs = batch_size, max_epochs
+        self.device, self.random_state, self.verbose = device, random_state, verbose
+
+    # Learning ----------------------------------------------------------------------------------------------------
+
+    def fit(
+        self,
+        X: Any,
+        y: Any,
+        sample_weight: Any = None,
+        X_variance: Any = None,
+        progress: Progress | None = None,
+    ) -> NPNClassifier:
+        """Learn from rows X (rows, features) and labels y (rows,), of any type that can be sorted.
+
+        Args:
+            X: Array, frame or CSR matrix; NaN where a value is missing.
+            y: Labels.
+            sample_weight: (rows,) how many rows each one stands for.
+            X_variance: Variances of measurement errors: a number, one for each feature, or the shape of X.
+            progress: Called with the share of training that is done, from 0 to 1.
+        """
+        self._check_settings()
+        X, y = self._check_rows(X, y, reset=True)
+        check_classification_targets(y)
+        weight = self._check_weight(sample_weight, X)
+        self._begin(X, np.unique(y), weight)
+        self._train(self.inputs_.moments(X, check_variance(X_variance, X)), self._numbers(y), weight, progress)
+        return self
+
+    def partial_fit(
+        self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None, X_variance: Any = None
+    ) -> NPNClassifier:
+        """One pass over more rows, from where the weights are.
+
+        Args:
+            X: As for `fit`; scales of features stay as first learnt.
+            y: Labels.
+            classes: All labels that will ever come; needed in the first call.
+            sample_weight: As for `fit`.
+            X_variance: As for `fit`.
+        """
+        self._check_settings()
+        first = not hasattr(self, "network_")
+        X, y = self._check_rows(X, y, reset=first)
+        check_classification_targets(y)
+        weight = self._check_weight(sample_weight, X)
+        if first:
+            if classes is None:
+                raise ValueError("partial_fit expects classes= in its first call: all labels that will ever come.")
+            self._begin(X, np.unique(classes), weight)
+        elif classes is not None and not np.array_equal(np.unique(classes), self.classes_):
+            raise ValueError(f"partial_fit expects the classes of its first call, {self.classes_}, got {classes}.")
+        self._train_on(self.inputs_.moments(X, check_variance(X_variance, X)), self._numbers(y), weight)
+        return self
+
+    def _begin(self, X: Any, classes: Array, weight: Array | None) -> None:
+        if len(classes) < 2:
+            raise ValueError(f"A classifier expects at least two classes, got one class: {classes.tolist()}.")
+        self.classes_ = classes
+        self.inputs_ = Inputs.learn(X, weight)
+        self._start(X.shape[1], len(classes), ScaledSoftmax(len(classes)))
+
+    def _numbers(self, y: Array) -> Array:
+        """Labels as numbers from zero."""
+        place = np.searchsorted(self.classes_, y).clip(max=len(self.classes_) - 1)
+        unknown = self.classes_[place] != y
+        if unknown.any():
+            raise ValueError(f"y expects labels among {self.classes_.tolist()}, got {np.unique(y[unknown]).tolist()}.")
+        return place.astype(np.int64)
+
+    # Predicting --------------------------------------------------------------------------------------------------
+
+    def predict(self, X: Any, *, X_variance: Any = None) -> Array:
+        """The most probable label of each row."""
+        probs = self.predict_proba(X, X_variance=X_variance)
+        labels: Array = self.classes_[probs.argmax(axis=1)]
+        return labels
+
+    def predict_proba(self, X: Any, *, X_variance: Any = None) -> Array:
+        """Probabilities (rows, classes), in the order of `classes_`."""
+        return self.predict_dist(X, X_variance=X_variance).probs
+
+    def predict_log_proba(self, X: Any, *, X_variance: Any = None) -> Array:
+        """Logarithms of `predict_proba`."""
+        with np.errstate(divide="ignore"):
+            logs: Array = np.log(self.predict_proba(X, X_variance=X_variance))
+        return logs
+
+    def predict_dist(self, X: Any, *, X_variance: Any = None) -> ClassPredictive:
+        """The predictive distribution over the classes of each row."""
+        check_is_fitted(self, "network_")
+        with torch.no_grad():
+            probs = self.likelihood_.predict(self._latent(X, X_variance)).mean
+        return ClassPredictive(self.classes_, probs.numpy())
+
+    def predict_variance(self, X: Any, *, X_variance: Any = None) -> VarianceParts:
+        """Variance p (1 - p) of each class (rows, classes), and its epistemic and aleatoric parts."""
+        check_is_fitted(self, "network_")
+        with torch.no_grad():
+            parts = self.likelihood_.variance_parts(self._latent(X, X_variance))
+        return VarianceParts(*(part.numpy() for part in parts))  # type: ignore[arg-type]
+
+    def log_likelihood(self, X: Any, y: Any, *, X_variance: Any = None) -> Array:
+        """log p(label) of each row in nats."""
+        return self.predict_dist(X, X_variance=X_variance).log_prob(y)
+
+    # Model files -------------------------------------------------------------------------------------------------
+
+    @property
+    def _targets(self) -> int:
+        return len(self.classes_)
+
+    def _plain_target(self) -> dict[str, Any]:
+        return {"classes": state.plain_labels(self.classes_)}
+
+    def _read_target(self, plain: dict[str, Any], arrays: dict[str, Any]) -> Likelihood:
+        self.classes_ = state.checked_labels(plain.get("classes"))
+        return ScaledSoftmax(len(self.classes_))

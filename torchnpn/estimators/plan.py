@@ -1,0 +1,31 @@
+"""How long to train: batches and epochs chosen by the number of rows, and the ramp of the KL."""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+from torchnpn.training import Ramp, constant, geometric_ramp
+
+_STEPS = 10_000  # after so many steps sets of every size have settled
+_EPOCHS = 10, 1_000  # at least, at most
+_BATCH = 32, 1_024
+
+
+class Plan(NamedTuple):
+    """Batch size and epochs."""
+
+    batch_size: int
+    epochs: int
+
+    @classmethod
+    def of(cls, rows: int, batch_size: int | None, epochs: int | None) -> Plan:
+        """What was asked for, or else what suits that many rows: batches of about √rows, and 10,000 steps."""
+        batch = batch_size or min(max(2 ** round(math.log2(rows) / 2), _BATCH[0]), _BATCH[1])
+        steps = -(-rows // batch)
+        return cls(batch, epochs or min(max(round(_STEPS / steps), _EPOCHS[0]), _EPOCHS[1]))
+
+
+def ramp(kl_weight: float) -> Ramp:
+    """β rises tenfold over the first 80 % of training: late enough to fit first, early enough to prune what is noise."""
+    return geometric_ramp(0.1 * kl_weight, kl_weight) if kl_weight else constant(0.0)

@@ -1,0 +1,149 @@
+"""What an estimator predicts for each row: a distribution, with numpy arrays in and out."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from numpy.typing import ArrayLike, NDArray
+from torch import Tensor
+
+from torchnpn import metrics
+from torchnpn.families import Beta, ExponentialFamily, Gamma, Gaussian, NegativeBinomial
+from torchnpn.likelihoods import Categorical
+
+Array = NDArray[Any]
+
+
+class Interval(NamedTuple):
+    """Ends of an interval for each row."""
+
+    low: Array
+    high: Array
+
+
+class Predictive:
+    """The predictive distribution of the target of each row.
+
+    Arrays have one entry for each row, and a second dimension where the target has several columns.
+
+    Args:
+        distribution: A member of a family whose tensors have shape (rows, targets).
+        flat: Whether the target is a single column, so that arrays are (rows,).
+    """
+
+    def __init__(self, distribution: ExponentialFamily, flat: bool = True) -> None:
+        self.distribution, self._flat = distribution, flat
+
+    @property
+    def mean(self) -> Array:
+        return self._array(self.distribution.mean)
+
+    @property
+    def variance(self) -> Array:
+        return self._array(self.distribution.variance)
+
+    @property
+    def std(self) -> Array:
+        """Standard deviation."""
+        deviation: Array = np.sqrt(self.variance)
+        return deviation
+
+    def log_prob(self, y: ArrayLike) -> Array:
+        """Log density of `y`, or log probability for counts, in nats."""
+        return self._array(self.distribution.log_prob(self._tensor(y)))
+
+    def cdf(self, y: ArrayLike) -> Array:
+        """P(target ≤ y)."""
+        return self._array(self.distribution.cdf(self._tensor(y)))
+
+    def quantile(self, q: ArrayLike) -> Array:
+        """The smallest y with P(target ≤ y) ≥ q; several q make a last dimension of their own."""
+        levels = np.asarray(q, dtype=np.float64)
+        if levels.ndim > 1 or not ((levels >= 0) & (levels <= 1)).all():
+            raise ValueError(f"quantile expects probabilities in [0, 1], a number or a list of them, got {q!r}.")
+        values = [self._array(self.distribution.quantile(level)) for level in np.atleast_1d(levels)]
+        return values[0] if levels.ndim == 0 else np.stack(values, axis=-1)
+
+    def interval(self, level: float = 0.9) -> Interval:
+        """The central interval: equal probabilities lie below and above it, and `level` (for counts at least) inside."""
+        if not 0 < level < 1:
+            raise ValueError(f"An interval expects a level between 0 and 1, such as 0.9, got {level!r}.")
+        return Interval(self.quantile((1 - level) / 2), self.quantile((1 + level) / 2))
+
+    def crps(self, y: ArrayLike) -> Array:
+        """Continuous ranked probability score ∫ (P(target ≤ t) - 1{y ≤ t})² dt of each row, in units of y."""
+        d, y = self.distribution, np.asarray(self._tensor(y))
+        if isinstance(d, Gaussian):
+            score = metrics.crps_gaussian(_numpy(d.m), np.sqrt(_numpy(d.s)), y)
+        elif isinstance(d, Gamma):
+            score = metrics.crps_gamma(_numpy(d.c), _numpy(d.d), y)
+        elif isinstance(d, NegativeBinomial):
+            score = metrics.crps_negative_binomial(_numpy(d.n), _numpy(d.p), y)
+        elif isinstance(d, Beta):
+            score = metrics.crps_beta(_numpy(d.c), _numpy(d.d), y)
+        else:
+            raise NotImplementedError(f"No CRPS is known for {type(d).__name__}.")
+        return score[:, 0] if self._flat else score
+
+    def sample(self, n: int = 1, random_state: int | None = None) -> Array:
+        """`n` draws for each row, shape (n, rows) or (n, rows, targets)."""
+        generator = torch.Generator().manual_seed(np.random.default_rng(random_state).integers(2**62).item())
+        return self._array(self.distribution.sample(n, generator))
+
+    def __len__(self) -> int:
+        return int(self.distribution.batch_shape[0])
+
+    def __repr__(self) -> str:
+        return f"Predictive({type(self.distribution).__name__}, rows={len(self)})"
+
+    def _array(self, values: Tensor) -> Array:  # (…, rows, targets) -> (…, rows) for a single target
+        array = _numpy(values)
+        return array[..., 0] if self._flat else array
+
+    def _tensor(self, y: ArrayLike) -> Tensor:  # (rows,) or (rows, targets) -> (rows, targets)
+        array = np.asarray(y, dtype=np.float64)
+        shape = tuple(self.distribution.batch_shape)
+        if array.ndim == 0:
+            array = np.broadcast_to(array, shape)
+        elif array.shape == shape[:1] and self._flat:
+            array = array[:, None]
+        if array.shape != shape:
+            raise ValueError(
+                f"A prediction for {shape[0]} rows expects y of shape {shape[:1] if self._flat else shape} or a "
+                f"number, got {np.shape(y)}."
+            )
+        return torch.from_numpy(np.array(array))
+
+
+class ClassPredictive(NamedTuple):
+    """The predictive distribution over classes of each row."""
+
+    classes: Array  # (classes,) the labels
+    probs: Array  # (rows, classes)
+
+    @property
+    def entropy(self) -> Array:
+        """-Σ p log p in nats: 0 where the answer is certain."""
+        return _numpy(Categorical(torch.from_numpy(self.probs)).entropy)
+
+    @property
+    def variance(self) -> Array:
+        """p (1 - p) of each class."""
+        spread: Array = self.probs * (1 - self.probs)
+        return spread
+
+    def log_prob(self, y: ArrayLike) -> Array:
+        """Log probability of each label; minus infinity for labels never seen."""
+        labels = np.asarray(y)
+        place = np.searchsorted(self.classes, labels).clip(max=len(self.classes) - 1)
+        with np.errstate(divide="ignore"):
+            logs = np.log(self.probs[np.arange(len(labels)), place])
+        result: Array = np.where(self.classes[place] == labels, logs, -np.inf)
+        return result
+
+
+def _numpy(values: Tensor) -> Array:
+    array: Array = values.detach().cpu().double().numpy()
+    return array

@@ -1,0 +1,214 @@
+"""Regression with a choice of the target's family."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import RegressorMixin
+from sklearn.utils.validation import check_is_fitted
+
+from torchnpn.estimators import state
+from torchnpn.estimators.base import NPNEstimator, Progress
+from torchnpn.estimators.inputs import Inputs, check_variance
+from torchnpn.estimators.predictive import Interval, Predictive
+from torchnpn.estimators.targets import KINDS, VARYING_NOISE, Kind, Units, in_units, parts_in_units
+from torchnpn.likelihoods import Likelihood, VarianceParts
+from torchnpn.nn import Linear
+
+Array = NDArray[Any]
+
+
+class NPNRegressor(RegressorMixin, NPNEstimator):  # type: ignore[misc]
+    """A network with Gaussian weights that predicts a distribution of the target for every row, in one pass.
+
+    Features are standardised inside. NaN in X is a missing value: the training mean and variance of its feature take
+    its place, as a distribution. Sparse X is scaled, not centred.
+
+    Args:
+        family: What the target is: "gaussian" (any number), "gamma" (positive amounts), "poisson" or
+            "negative_binomial" (counts, the second with more spread than chance gives), "beta" (proportions).
+        hidden: Units of each hidden layer.
+        activation: Name of a map, such as "relu", "tanh", "silu".
+        noise: For the Gaussian family: "constant", or "varying" to learn how the noise depends on the features.
+        dropout: Probability of dropping a hidden unit in training.
+        kl_weight: Weight of the KL from the weights' prior at the end of training; 1 is Bayes' rule, less trusts the
+            data more.
+        learning_rate: Of Adam; falls to zero along half a cosine.
+        batch_size: Rows in a minibatch; None chooses by the number of rows.
+        max_epochs: Passes over the rows; None chooses by the number of rows.
+        device: "auto" (a GPU if there is one), "cpu", "cuda", …
+        random_state: Seed, for the same result every time.
+        verbose: 1 prints ten lines on the way.
+
+    Example:
+        >>> import numpy as np
+        >>> X = np.linspace(-2, 2, 80)[:, None]
+        >>> y = X[:, 0] ** 3 + np.random.default_rng(0).normal(0, 0.5, 80)
+        >>> model = NPNRegressor(random_state=0).fit(X, y)
+        >>> mean, std = model.predict([[1.0], [4.0]], return_std=True)
+        >>> bool(std[1] > 2 * std[0])  # 4 is far from all it has seen
+        True
+    """
+
+    def __init__(
+        self,
+        family: str = "gaussian",
+        hidden: tuple[int, ...] = (50,),
+        activation: str = "relu",
+        *,
+        noise: str = "constant",
+        dropout: float = 0.0,
+        kl_weight: float = 1.0,
+        learning_rate: float = 1e-2,
+        batch_size: int | None = None,
+        max_epochs: int | None = None,
+        device: str = "auto",
+        random_state: Any = None,
+        verbose: int = 0,
+    ) -> None:
+        self.family, self.hidden, self.activation, self.noise = family, hidden, activation, noise
+        self.dropout, self.kl_weight, self.learning_rate = dropout, kl_weight, learning_rate
+        self.batch_size, self.max_epochs = batch_size, max_epochs
+        self.device, self.random_state, self.verbose = device, random_state, verbose
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.target_tags.multi_output = True
+        tags.target_tags.positive_only = self.family == "gamma"
+        return tags
+
+    # Learning ----------------------------------------------------------------------------------------------------
+
+    def fit(
+        self,
+        X: Any,
+        y: Any,
+        sample_weight: Any = None,
+        X_variance: Any = None,
+        progress: Progress | None = None,
+    ) -> NPNRegressor:
+        """Learn from rows X (rows, features) and targets y (rows,) or (rows, targets).
+
+        Args:
+            X: Array, frame or CSR matrix; NaN where a value is missing.
+            y: Targets.
+            sample_weight: (rows,) how many rows each one stands for.
+            X_variance: Variances of measurement errors: a number, one for each feature, or the shape of X.
+            progress: Called with the share of training that is done, from 0 to 1.
+        """
+        self._check_settings()
+        X, y = self._check_rows(X, y, reset=True, multi_output=True, y_numeric=True)
+        weight = self._check_weight(sample_weight, X)
+        t = self._begin(X, y, weight)
+        self._train(self.inputs_.moments(X, check_variance(X_variance, X)), t, weight, progress)
+        return self
+
+    def partial_fit(self, X: Any, y: Any, sample_weight: Any = None, X_variance: Any = None) -> NPNRegressor:
+        """One pass over more rows, from where the weights are; scales of features and targets stay as first learnt."""
+        self._check_settings()
+        first = not hasattr(self, "network_")
+        X, y = self._check_rows(X, y, reset=first, multi_output=True, y_numeric=True)
+        weight = self._check_weight(sample_weight, X)
+        t = self._begin(X, y, weight) if first else self._in_network_units(y)
+        self._train_on(self.inputs_.moments(X, check_variance(X_variance, X)), t, weight)
+        return self
+
+    @property
+    def _kind(self) -> Kind:
+        if self.family not in KINDS:
+            raise ValueError(f"family expects one of {', '.join(KINDS)}, got {self.family!r}.")
+        if self.noise not in ("constant", "varying"):
+            raise ValueError(f'noise expects "constant" or "varying", got {self.noise!r}.')
+        if self.noise == "varying":
+            if self.family != "gaussian":
+                raise ValueError(f'noise="varying" is for the Gaussian family; the spread of {self.family} varies.')
+            return VARYING_NOISE
+        return KINDS[self.family]
+
+    def _begin(self, X: Any, y: Array, weight: Array | None) -> Array:
+        """Scales, and a network whose output starts at the mean of the targets; the targets in its units."""
+        kind = self._kind
+        self._flat = y.ndim == 1
+        columns = np.asarray(y, dtype=np.float64).reshape(len(y), -1)
+        self.n_outputs_ = columns.shape[1]
+        likelihood = kind.likelihood(self.n_outputs_)
+        likelihood.check_targets(torch.from_numpy(columns))
+        self.inputs_ = Inputs.learn(X, weight)
+        self.units_ = kind.units(columns, weight)
+        self._start(X.shape[1], likelihood.outputs(self.n_outputs_), likelihood)
+        t = self._in_network_units(y)
+        start = kind.start(np.average(t, axis=0, weights=weight))
+        last = self.network_[-1]
+        assert isinstance(last, Linear) and last.bias is not None
+        with torch.no_grad():
+            last.bias.free[0][: self.n_outputs_].copy_(torch.from_numpy(start))
+        return t
+
+    def _in_network_units(self, y: Array) -> Array:  # (rows,) or (rows, targets) -> (rows, targets)
+        columns = np.asarray(y, dtype=np.float64).reshape(len(y), -1)
+        if columns.shape[1] != self.n_outputs_:
+            raise ValueError(f"y expects {self.n_outputs_} targets, as in the first call, got {columns.shape[1]}.")
+        t: Array = ((columns - self.units_.shift) / self.units_.scale).astype(np.float32)
+        return t
+
+    # Predicting --------------------------------------------------------------------------------------------------
+
+    def predict(self, X: Any, return_std: bool = False, *, X_variance: Any = None) -> Any:
+        """Mean of the target for each row; with `return_std`, also its standard deviation."""
+        predictive = self.predict_dist(X, X_variance=X_variance)
+        return (predictive.mean, predictive.std) if return_std else predictive.mean
+
+    def predict_dist(self, X: Any, *, X_variance: Any = None) -> Predictive:
+        """The predictive distribution of each row."""
+        check_is_fitted(self, "network_")
+        with torch.no_grad():
+            distribution = self.likelihood_.predict(self._latent(X, X_variance))
+            return Predictive(in_units(distribution, self.units_), self._flat)  # type: ignore[arg-type]
+
+    def predict_interval(self, X: Any, level: float = 0.9, *, X_variance: Any = None) -> Interval:
+        """Central intervals that hold a new target with probability `level`, as (low, high)."""
+        return self.predict_dist(X, X_variance=X_variance).interval(level)
+
+    def predict_quantile(self, X: Any, q: ArrayLike = 0.5, *, X_variance: Any = None) -> Array:
+        """Quantiles of each row: (rows,) for a number q, (rows, len(q)) for several."""
+        return self.predict_dist(X, X_variance=X_variance).quantile(q)
+
+    def predict_variance(self, X: Any, *, X_variance: Any = None) -> VarianceParts:
+        """Variance of each row, and its parts: epistemic, which more data would take away, and aleatoric."""
+        check_is_fitted(self, "network_")
+        with torch.no_grad():
+            parts = parts_in_units(self.likelihood_.variance_parts(self._latent(X, X_variance)), self.units_)
+        return VarianceParts(*(part[:, 0].numpy() if self._flat else part.numpy() for part in parts))  # type: ignore[arg-type]
+
+    def log_likelihood(self, X: Any, y: Any, *, X_variance: Any = None) -> Array:
+        """log p(y) of each row in nats, summed over its targets."""
+        logs = self.predict_dist(X, X_variance=X_variance).log_prob(y)
+        return logs if logs.ndim == 1 else logs.sum(axis=1)
+
+    # Model files -------------------------------------------------------------------------------------------------
+
+    @property
+    def _targets(self) -> int:
+        return self.n_outputs_
+
+    def _plain_target(self) -> dict[str, Any]:
+        return {"targets": self.n_outputs_, "flat": self._flat}
+
+    def _target_arrays(self) -> dict[str, Array]:
+        return {f"units.{name}": array for name, array in self.units_._asdict().items()}
+
+    def _read_target(self, plain: dict[str, Any], arrays: dict[str, Any]) -> Likelihood:
+        self.n_outputs_ = state.checked_count(plain.get("targets"), "targets")
+        flat = plain.get("flat")
+        if not isinstance(flat, bool) or (flat and self.n_outputs_ != 1):
+            raise ValueError(f"flat expects true or false, and true for a single target only, got {flat!r}.")
+        self._flat = flat
+        self.units_ = Units(
+            *(state.checked_array(arrays, f"units.{name}", (self.n_outputs_,)) for name in Units._fields)
+        )
+        if (self.units_.scale <= 0).any():
+            raise ValueError("units expects scales above zero.")
+        return self._kind.likelihood(self.n_outputs_)

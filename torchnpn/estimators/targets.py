@@ -1,0 +1,89 @@
+"""What each family of targets needs: a likelihood, units in which it starts well, and the way back to the user's."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from torchnpn.families import ExponentialFamily, Gamma, Gaussian
+from torchnpn.likelihoods import (
+    BetaProportions,
+    GammaAmounts,
+    GaussianNoise,
+    HeteroscedasticGaussian,
+    Likelihood,
+    NegativeBinomialCounts,
+    PoissonCounts,
+    VarianceParts,
+)
+
+Array = NDArray[Any]
+
+
+class Units(NamedTuple):
+    """y = shift + scale · t, with t what the network is trained on."""
+
+    shift: Array  # (targets,)
+    scale: Array  # (targets,), > 0
+
+
+class Kind(NamedTuple):
+    """A kind of target."""
+
+    likelihood: Callable[[int], Likelihood]  # by the number of targets
+    units: Callable[[Array, Array | None], Units]  # from (rows, targets) and weights
+    start: Callable[[Array], Array]  # latent value of a mean of the target, where the last bias starts
+
+
+def _standardised(y: Array, weight: Array | None) -> Units:
+    mean = np.average(y, axis=0, weights=weight)
+    std = np.sqrt(np.average((y - mean) ** 2, axis=0, weights=weight))
+    return Units(mean, np.where(std > 1e-12 * np.abs(mean), std, 1.0))
+
+
+def _relative(y: Array, weight: Array | None) -> Units:
+    mean = np.average(y, axis=0, weights=weight)
+    return Units(np.zeros_like(mean), np.where(mean > 0, mean, 1.0))
+
+
+def _as_they_are(y: Array, weight: Array | None) -> Units:
+    return Units(np.zeros(y.shape[1]), np.ones(y.shape[1]))
+
+
+def _log(mean: Array) -> Array:
+    logs: Array = np.log(np.maximum(mean, 1e-3))
+    return logs
+
+
+def _logit(mean: Array) -> Array:
+    odds: Array = np.log(mean / (1 - mean))
+    return odds
+
+
+KINDS = {
+    "gaussian": Kind(lambda targets: GaussianNoise(targets, elbo=0.1), _standardised, np.zeros_like),
+    "gamma": Kind(GammaAmounts, _relative, _log),
+    "poisson": Kind(lambda targets: PoissonCounts(), _as_they_are, _log),
+    "negative_binomial": Kind(NegativeBinomialCounts, _as_they_are, _log),
+    "beta": Kind(BetaProportions, _as_they_are, _logit),
+}
+VARYING_NOISE = Kind(HeteroscedasticGaussian, _standardised, np.zeros_like)
+
+
+def in_units(distribution: ExponentialFamily, units: Units) -> ExponentialFamily:
+    """The distribution of shift + scale · t for t ~ `distribution`."""
+    shift, scale = (torch.from_numpy(part) for part in units)
+    if isinstance(distribution, Gaussian):
+        return Gaussian.unchecked(shift + scale * distribution.m, scale**2 * distribution.s)
+    if isinstance(distribution, Gamma):
+        return Gamma.unchecked(distribution.c, distribution.d / scale)
+    return distribution
+
+
+def parts_in_units(parts: VarianceParts, units: Units) -> VarianceParts:
+    """The three variances in the square of the user's unit."""
+    return VarianceParts(*(part * torch.from_numpy(units.scale) ** 2 for part in parts))

@@ -1,0 +1,173 @@
+"""Networks and likelihoods as plain descriptions, `{"type": "Linear", "in_features": 2, …}`, and back.
+
+What can be described stands in the table of `torchnpn.io.allowed`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import MISSING, fields
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.nn import Module
+
+from torchnpn import likelihoods, nn
+from torchnpn.families import ExponentialFamily
+from torchnpn.families.checks import check_known
+from torchnpn.io import checks
+from torchnpn.io.allowed import ARGUMENTS, BY_NAME
+from torchnpn.io.file import MOST_ELEMENTS
+
+DEEPEST_NETWORK = 16  # Sequentials within each other
+MOST_MODULES = 1024
+
+
+def describe(module: Module | None, path: str = "", depth: int = 0) -> dict[str, Any]:
+    """The plain description of `module`, without its weights.
+
+    Raises:
+        TypeError: If it is, or holds, a module or a family that does not come with the library.
+    """
+    kind = type(module)
+    where = f" as {path!r}" if path else ""
+    if type(module) is nn.Sequential:
+        if depth >= DEEPEST_NETWORK:
+            raise ValueError(
+                f"A model file takes Sequentials nested up to {DEEPEST_NETWORK} deep. Flatten the network."
+            )
+        children = module._modules.items()  # not named_children: that leaves out a module that stands there twice
+        layers = {name: describe(child, f"{path}.{name}".lstrip("."), depth + 1) for name, child in children}
+        return {"type": "Sequential", "layers": layers}
+    if kind not in ARGUMENTS:
+        raise TypeError(
+            f"A model file takes the modules of npn.nn and npn.likelihoods, got {kind.__module__}.{kind.__qualname__}"
+            f"{where}. Save the weights alone, torch.save(network.state_dict(), path), and build the network in code."
+        )
+    return {"type": kind.__name__, **{name: argument.read(module) for name, argument in ARGUMENTS[kind].items()}}
+
+
+def build(description: Any, tensors: Mapping[str, Tensor]) -> Module:
+    """The module of a description with these tensors as its weights, in evaluation mode.
+
+    The module is made without memory first. Weights take their place only if names and shapes agree, so that no
+    description can ask for more memory than its tensors take already.
+
+    Raises:
+        ValueError: If the description is not one that `describe` gives, or the tensors are not those of the module.
+    """
+    _check_count(description)
+    module = _made(description, 0)
+    expected = module.state_dict()
+    if different := sorted(expected.keys() ^ tensors.keys()):
+        missing = "lacks" if different[0] in expected else "has no place for"
+        raise ValueError(f"the network {missing} the tensor {checks.shown(different[0])}")
+    for name, tensor in sorted(tensors.items()):
+        if tensor.shape != expected[name].shape or not tensor.is_floating_point():
+            raise ValueError(
+                f"tensor {name} should be of shape {list(expected[name].shape)} and hold floating-point numbers, "
+                f"got {list(tensor.shape)} of {tensor.dtype}"
+            )
+    module.load_state_dict(dict(tensors), assign=True)
+    _check_weights(module)
+    return module.eval()
+
+
+def weights(module: Module) -> dict[str, Tensor]:
+    """The weights of a module that `describe` takes, by their names in its `state_dict`."""
+    state = module.state_dict()
+    if len(list(module.parameters())) != len(state):
+        raise ValueError(
+            "A model file takes networks in which each layer has its own weights, got one that uses a layer twice, or "
+            "holds tensors of its own. Save the weights alone, torch.save(network.state_dict(), path)."
+        )
+    return state
+
+
+def check(description: Any) -> None:
+    """Raise a ValueError for what is not a description that `describe` gives."""
+    _check_count(description)
+    _made(description, 0)
+
+
+def lines(description: Mapping[str, Any], indent: str = "") -> list[str]:
+    """A line of text for each module of a description."""
+    arguments = {name: value for name, value in description.items() if name not in ("type", "layers") and value != []}
+    listed = ", ".join(f"{name}={value}" for name, value in arguments.items())
+    own = f"{indent}{description['type']}" + (f"({listed})" if listed else "")
+    return [own, *(line for layer in description.get("layers", {}).values() for line in lines(layer, f"{indent}  "))]
+
+
+def families_of(description: Mapping[str, Any]) -> set[str]:
+    """Names of the families of weights, neurons and targets in a description."""
+    own = {description["family"]} if "family" in description else set()
+    return own.union(*map(families_of, description.get("layers", {}).values()))
+
+
+def _check_count(description: Any) -> None:
+    """Raise where there are so many modules, those in Sequentials too, that making them would take long."""
+    waiting, count = [description], 0
+    while waiting:
+        count += 1
+        layers = one.get("layers") if isinstance(one := waiting.pop(), dict) else None
+        waiting += layers.values() if isinstance(layers, dict) else []
+    if count > MOST_MODULES:
+        raise ValueError(f"a model should have at most {MOST_MODULES} modules, got {count}")
+
+
+def _made(description: Any, depth: int) -> Module:
+    """The module of a description, with tensors that have a shape and take no memory."""
+    name = checks.mapping("a module", description).get("type")
+    if not isinstance(name, str) or name not in BY_NAME:
+        raise ValueError(f"there is no module {checks.shown(name)} in npn.nn or npn.likelihoods")
+    kind = BY_NAME[name]
+    if kind is nn.Sequential:
+        return _sequential(description, depth)
+    table = ARGUMENTS[kind]
+    description = checks.with_keys(name, description, ("type", *table))
+    arguments = {key: argument.check(f"{name}'s {key}", description[key]) for key, argument in table.items()}
+    if kind is likelihoods.Direct:
+        arguments |= _known_constants(arguments["family"], arguments.pop("known"))
+    elements = [value for value in arguments.values() if type(value) is int] + list(arguments.get("replicas", ()))
+    if math.prod(elements) > MOST_ELEMENTS:
+        raise ValueError(f"{name} of sizes {elements} is too large")
+    with torch.device("meta"):
+        return kind(**arguments)
+
+
+def _sequential(description: Any, depth: int) -> nn.Sequential:
+    if depth >= DEEPEST_NETWORK:
+        raise ValueError(f"Sequentials are nested more than {DEEPEST_NETWORK} deep")
+    layers = checks.with_keys("Sequential", description, ("type", "layers"))["layers"]
+    made = nn.Sequential()
+    for name, layer in checks.mapping("Sequential's layers", layers).items():
+        checks.text("a layer's name", name)
+        if "." in name or hasattr(made, name):
+            raise ValueError(f"{checks.shown(name)} cannot be the name of a layer")
+        made.add_module(name, _made(layer, depth + 1))
+    return made
+
+
+def _known_constants(family: type[ExponentialFamily], known: dict[str, Any]) -> dict[str, float]:
+    names = {field.name for field in fields(family) if field.default is not MISSING}
+    if unknown := known.keys() - names:
+        raise ValueError(f"{family.__name__} has no constant {checks.shown(min(unknown))}")
+    constants = {name: checks.number(f"{family.__name__}'s {name}", value) for name, value in known.items()}
+    check_known(family, dict(constants))
+    return constants
+
+
+def _check_weights(module: Module) -> None:
+    """Raise where a weight's mean or variance is not finite; an infinite logarithm alone may be a variance of zero."""
+    of_weights: set[int] = set()
+    with torch.no_grad():
+        for name, parameter in module.named_modules():
+            if isinstance(parameter, nn.RandomParameter):
+                of_weights.update(map(id, parameter.free))
+                if not all(part is None or bool(part.isfinite().all()) for part in parameter.moments):
+                    raise ValueError(f"{name} has a mean or a variance that is not finite: did training diverge?")
+    for name, tensor in module.named_parameters():
+        if id(tensor) not in of_weights and not bool(tensor.isfinite().all()):
+            raise ValueError(f"{name} is not finite: did training diverge?")

@@ -1,0 +1,196 @@
+"""What people call: `save`, `load`, and `describe` for a look at a file without its weights."""
+
+from __future__ import annotations
+
+import importlib
+import math
+import os
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.nn import Module
+
+from torchnpn.io import checks, file, modules
+
+FORMAT_VERSION = 1  # raised when an older version of the library could no longer read what is written
+_LONGEST_TEXT = 500  # characters of an error
+_KEYS = ("format_version", "saved", "versions", "object")
+
+_CLASSES = {  # with `_state()` -> (plain values, arrays) and `_from_state(plain, arrays)`; imported when they are met
+    "NPNAutoencoder": "torchnpn.estimators",
+    "NPNClassifier": "torchnpn.estimators",
+    "NPNRegressor": "torchnpn.estimators",
+    "TableModel": "torchnpn.tables",
+}
+
+
+class ModelFileError(ValueError):
+    """A file is not a model file, or is damaged, or was made by a newer version."""
+
+
+def save(obj: Any, path: str | os.PathLike[str]) -> None:
+    """Store a network, a likelihood, a fitted estimator or a table model in one file.
+
+    The file holds numbers and JSON, never code. It is written beside and renamed: after a failure the file that was
+    there before is still there.
+
+    Args:
+        obj: A network or likelihood made of the modules of `npn.nn` and `npn.likelihoods`, or a fitted estimator.
+        path: Where to; by custom with the suffix `.npn`. A file that is there is replaced.
+
+    Raises:
+        TypeError: If `obj` holds modules, families or values that a model file cannot take.
+        ValueError: If a number in it is NaN, or it is too large to describe.
+        OSError: If the file cannot be written.
+    """
+    description, tensors = _taken_apart(obj)
+    versions = {"torchnpn": importlib.import_module("torchnpn").__version__, "torch": str(torch.__version__)}
+    saved = datetime.now(UTC).isoformat(timespec="seconds")
+    document = dict(zip(_KEYS, (FORMAT_VERSION, saved, versions, description), strict=True))
+    file.write(Path(path), document, tensors)
+
+
+def load(path: str | os.PathLike[str]) -> Any:
+    """The object that `save` stored under `path`; networks on the CPU and in evaluation mode.
+
+    Safe on files from strangers: nothing in them is executed, and sizes are checked before memory is taken.
+
+    Raises:
+        ModelFileError: If it is no model file, damaged, or made by a newer version.
+        OSError: If it cannot be read.
+    """
+    try:
+        document, tensors = file.read(Path(path))
+        return _put_together(_checked(document)["object"], tensors)
+    except ValueError as error:
+        raise _cannot_load(path, error) from error
+
+
+def describe(path: str | os.PathLike[str]) -> dict[str, Any]:
+    """What stands in a model file, as plain values; its weights are not read.
+
+    Returns:
+        `type` of the object, `architecture` (a line for each module, or one with an estimator's arguments), `families`
+        of weights, neurons and targets, `parameters` (how many numbers the tensors hold), `plain` (an estimator's
+        arguments, features and their names, labels), `format_version`, `saved` (UTC) and `versions`.
+
+    Raises:
+        ModelFileError: If it is no model file, or made by a newer version.
+        OSError: If it cannot be read.
+    """
+    try:
+        header = file.read_header(Path(path))
+        document = _checked(header.document)
+        architecture, families = _outline(document["object"])
+    except ValueError as error:
+        raise _cannot_load(path, error) from error
+    return {
+        "type": _type(document["object"]),
+        "architecture": architecture,
+        "families": sorted(families),
+        "parameters": sum(map(math.prod, header.shapes.values())),
+        "plain": document["object"].get("plain", {}),
+        **{key: document[key] for key in ("format_version", "saved", "versions")},
+    }
+
+
+def _outline(description: Any) -> tuple[list[str], set[str]]:
+    """Lines about an object, and the names of its families."""
+    name = _type(description)
+    if name not in _CLASSES:
+        modules.check(description)
+        return modules.lines(description), modules.families_of(description)
+    plain = checks.mapping(f"{name}'s values", description.get("plain"))
+    if "estimator" in plain:  # what a table model holds
+        return _outline(plain["estimator"])
+    settings = checks.mapping(f"{name}'s settings", plain.get("settings"))
+    listed = ", ".join(f"{key}={checks.shown(value)}" for key, value in sorted(settings.items()))
+    family = settings.get("family")
+    return [f"{name}({listed})"], {family} if isinstance(family, str) else set()
+
+
+def _taken_apart(obj: Any) -> tuple[dict[str, Any], dict[str, Tensor]]:
+    """Description and tensors of an object."""
+    name = type(obj).__name__
+    if isinstance(obj, Module):
+        description, tensors = modules.describe(obj), _tensors(modules.weights(obj))
+        modules.build(description, tensors)  # what could not be loaded is not saved
+        return description, tensors
+    if name not in _CLASSES or _class(name) is not type(obj):
+        raise TypeError(
+            f"save expects a network, a likelihood, or one of {', '.join(_CLASSES)}, got {type(obj).__module__}.{name}."
+        )
+    plain, arrays = obj._state()
+    return {"type": name, "plain": plain}, _tensors(arrays)
+
+
+def _put_together(description: Any, tensors: dict[str, Tensor]) -> Any:
+    """The inverse of `_taken_apart`, for a description that anyone may have written."""
+    name = _type(description)
+    if name not in _CLASSES:
+        return modules.build(description, tensors)
+    checks.with_keys(name, description, ("type", "plain"))
+    plain, kind = checks.mapping(f"{name}'s values", description["plain"]), _class(name)
+    try:
+        return kind._from_state(plain, tensors)
+    except (
+        ArithmeticError,
+        AttributeError,
+        LookupError,
+        RuntimeError,
+        TypeError,
+    ) as error:  # torch and numpy raise all
+        raise ValueError(f"its values are not those of a {name} ({type(error).__name__}: {error})") from error
+
+
+def _checked(document: dict[str, Any]) -> dict[str, Any]:
+    """The document, if it is of a format that this version reads."""
+    version = document.get("format_version")
+    if type(version) is not int or version < 1:
+        raise ValueError(f"format_version should be a whole number from 1 on, got {checks.shown(version)}")
+    if version > FORMAT_VERSION:
+        raise ValueError(
+            f"it was made by a newer torchnpn, in format {version}; this one reads formats up to {FORMAT_VERSION}. "
+            "Install a newer torchnpn"
+        )
+    checks.with_keys("its description", document, _KEYS)
+    checks.text("saved", document["saved"])
+    for name, one in checks.mapping("versions", document["versions"]).items():
+        checks.text(checks.text("versions", name), one)
+    return document
+
+
+def _type(description: Any) -> str:
+    return checks.text("type", checks.mapping("object", description).get("type"))
+
+
+def _class(name: str) -> Any:
+    try:
+        return getattr(importlib.import_module(_CLASSES[name]), name)
+    except ModuleNotFoundError as error:
+        raise ImportError(f"{name} needs {error.name}. Install it with `pip install 'torchnpn[cli]'`.") from error
+
+
+def _tensors(arrays: dict[str, np.ndarray[Any, Any] | Tensor] | dict[str, Tensor]) -> dict[str, Tensor]:
+    """Arrays as tensors on the CPU, each with memory of its own."""
+    return {name: _tensor(array) for name, array in arrays.items()}
+
+
+def _tensor(array: np.ndarray[Any, Any] | Tensor) -> Tensor:
+    if isinstance(array, np.ndarray):
+        return torch.from_numpy(np.array(array, dtype=array.dtype.newbyteorder("="), order="C"))
+    return array.detach().cpu().clone(memory_format=torch.contiguous_format)
+
+
+def _cannot_load(path: str | os.PathLike[str], error: ValueError) -> ModelFileError:
+    return ModelFileError(f"Cannot load {os.fspath(path)}: {_short(error)}.")
+
+
+def _short(error: ValueError) -> str:
+    """The text of an error, without the pages that a list of all tensors would take."""
+    text = str(error).rstrip(".")
+    return text if len(text) <= _LONGEST_TEXT else f"{text[:_LONGEST_TEXT]} …"

@@ -1,0 +1,54 @@
+"""How good predictions are, and how well they know it; arrays in, numbers out."""
+
+from torchnpn.metrics.calibration import (
+    CalibrationCurve,
+    Reliability,
+    calibration_curve,
+    calibration_error,
+    pit_for_counts,
+    regression_calibration_error,
+    reliability,
+)
+from torchnpn.metrics.crps import (
+    crps_beta,
+    crps_gamma,
+    crps_gaussian,
+    crps_mixture_gaussian,
+    crps_negative_binomial,
+)
+from torchnpn.metrics.errors import brier_score, categorical_nll, gaussian_nll, rmse
+from torchnpn.metrics.intervals import interval_coverage, interval_score, interval_width
+from torchnpn.metrics.uncertainty import (
+    AccuracyByUncertainty,
+    RiskCoverage,
+    accuracy_by_uncertainty,
+    ood_auroc,
+    risk_coverage,
+)
+
+__all__ = [
+    "AccuracyByUncertainty",
+    "CalibrationCurve",
+    "Reliability",
+    "RiskCoverage",
+    "accuracy_by_uncertainty",
+    "brier_score",
+    "calibration_curve",
+    "calibration_error",
+    "categorical_nll",
+    "crps_beta",
+    "crps_gamma",
+    "crps_gaussian",
+    "crps_mixture_gaussian",
+    "crps_negative_binomial",
+    "gaussian_nll",
+    "interval_coverage",
+    "interval_score",
+    "interval_width",
+    "ood_auroc",
+    "pit_for_counts",
+    "regression_calibration_error",
+    "reliability",
+    "risk_coverage",
+    "rmse",
+]

@@ -1,0 +1,46 @@
+"""Figures in one style; each function takes arrays and returns a matplotlib `Figure`, and touches no global state."""
+
+from torchnpn.plots.bands import Band, Interval, count_intervals, predictive_bands, regression_bands
+from torchnpn.plots.bars import bars
+from torchnpn.plots.calibration import calibration_plot, pit_histogram, reliability_diagram
+from torchnpn.plots.predictions import (
+    Guess,
+    confusion_matrix_plot,
+    guesses,
+    prediction_intervals,
+    residual_histogram,
+)
+from torchnpn.plots.style import DARK, LIGHT, Theme, png
+from torchnpn.plots.uncertainty import (
+    Doubt,
+    accuracy_by_uncertainty_plot,
+    doubt,
+    ood_histogram,
+    risk_coverage_plot,
+)
+
+__all__ = [
+    "DARK",
+    "LIGHT",
+    "Band",
+    "Doubt",
+    "Guess",
+    "Interval",
+    "Theme",
+    "accuracy_by_uncertainty_plot",
+    "bars",
+    "calibration_plot",
+    "confusion_matrix_plot",
+    "count_intervals",
+    "doubt",
+    "guesses",
+    "ood_histogram",
+    "pit_histogram",
+    "png",
+    "prediction_intervals",
+    "predictive_bands",
+    "regression_bands",
+    "reliability_diagram",
+    "residual_histogram",
+    "risk_coverage_plot",
+]

@@ -1,0 +1,71 @@
+"""From a CSV or Parquet file to arrays, and from predictions back to a file, in bounded memory."""
+
+from torchnpn.tables.columns import Column, Survey, survey
+from torchnpn.tables.errors import TableError, did_you_mean
+from torchnpn.tables.holdout import split
+from torchnpn.tables.importance import Importance, permutation_importance
+from torchnpn.tables.judge import ClassOutcome, NumberOutcome, Outcome, figures, joined, marginal_outcome, outcome
+from torchnpn.tables.model import TableModel, uncertainty
+from torchnpn.tables.read import Table, cells, open_table, table_format
+from torchnpn.tables.record import Figure, Record
+from torchnpn.tables.sample import Rows, load, rows_to_keep
+from torchnpn.tables.schema import Category, LeftOut, Number, Schema, find_schema
+from torchnpn.tables.target import (
+    CLASS,
+    FAMILIES,
+    Kind,
+    Target,
+    find_column,
+    find_kind,
+    make_target,
+    marginal,
+    sentence,
+)
+from torchnpn.tables.write import CsvWriter, Writer, table_writer, whole_file
+
+__all__ = [
+    "CLASS",
+    "FAMILIES",
+    "Category",
+    "ClassOutcome",
+    "Column",
+    "CsvWriter",
+    "Figure",
+    "Importance",
+    "Kind",
+    "LeftOut",
+    "Number",
+    "NumberOutcome",
+    "Outcome",
+    "Record",
+    "Rows",
+    "Schema",
+    "Survey",
+    "Table",
+    "TableError",
+    "TableModel",
+    "Target",
+    "Writer",
+    "cells",
+    "did_you_mean",
+    "figures",
+    "find_column",
+    "find_kind",
+    "find_schema",
+    "joined",
+    "load",
+    "make_target",
+    "marginal",
+    "marginal_outcome",
+    "open_table",
+    "outcome",
+    "permutation_importance",
+    "rows_to_keep",
+    "sentence",
+    "split",
+    "survey",
+    "table_format",
+    "table_writer",
+    "uncertainty",
+    "whole_file",
+]

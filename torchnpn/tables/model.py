@@ -1,0 +1,103 @@
+"""A fitted estimator together with the columns it reads and the column it predicts: what `npn fit` writes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from torchnpn.estimators import NPNClassifier, NPNRegressor
+from torchnpn.tables.record import Record
+from torchnpn.tables.schema import Schema
+from torchnpn.tables.target import Target
+
+_ESTIMATORS: dict[str, type[NPNRegressor] | type[NPNClassifier]] = {
+    "NPNClassifier": NPNClassifier,
+    "NPNRegressor": NPNRegressor,
+}
+
+
+@dataclass(frozen=True, eq=False)
+class TableModel:
+    """From rows of a table to predictions in the words of that table.
+
+    Attributes:
+        schema: Columns to read.
+        target: Column to predict.
+        estimator: Fitted on the encoded columns; a classifier on codes 0, 1, … of the classes.
+        record: What it was fitted on, and how it did on rows that were held out.
+    """
+
+    schema: Schema
+    target: Target
+    estimator: NPNRegressor | NPNClassifier
+    record: Record
+
+    def predict(
+        self, batch: pa.RecordBatch, level: float = 0.9, first_row: int = 1
+    ) -> dict[str, NDArray[Any]]:  # each (rows,)
+        """Columns to set beside the input: mean, std and interval, or the class and the probability of each.
+
+        Args:
+            batch: Rows with the columns of `schema`; more columns do no harm, nor does another order.
+            level: Share of new targets that intervals should hold.
+            first_row: Number of the first of these rows in the file, for errors.
+        """
+        X, name = self.schema.encode(batch, first_row), self.target.name
+        if isinstance(self.estimator, NPNClassifier):
+            probs = self.estimator.predict_proba(X)
+            columns = {f"{name}_predicted": np.array(self.target.classes, object)[probs.argmax(1)]}
+            columns |= {f"{name}_probability_{label}": probs[:, i] for i, label in enumerate(self.target.classes)}
+            return {**columns, f"{name}_uncertainty": uncertainty(probs)}
+        distribution = self.estimator.predict_dist(X)
+        low, high = distribution.interval(level)
+        return {
+            f"{name}_mean": distribution.mean,
+            f"{name}_std": distribution.std,
+            f"{name}_low": low,
+            f"{name}_high": high,
+        }
+
+    def _state(self) -> tuple[dict[str, Any], dict[str, Any]]:
+        plain, arrays = self.estimator._state()
+        return {
+            "schema": self.schema.state(),
+            "target": self.target.state(),
+            "record": self.record.state(),
+            "estimator": {"type": type(self.estimator).__name__, "plain": plain},
+        }, arrays
+
+    @classmethod
+    def _from_state(cls, plain: dict[str, Any], arrays: dict[str, Any]) -> TableModel:
+        match plain:
+            case {
+                "schema": columns,
+                "target": described,
+                "record": record,
+                "estimator": {"type": ("NPNClassifier" | "NPNRegressor") as kind, "plain": dict(inner), **more},
+                **rest,
+            } if not rest and not more:
+                schema, target = Schema.from_state(columns), Target.from_state(described)
+                estimator = _ESTIMATORS[kind]._from_state(inner, arrays)
+                _check_fit(schema, target, estimator)
+                return cls(schema, target, estimator, Record.from_state(record))
+        raise ValueError("A table model should hold a schema, a target, a record and an estimator.")
+
+
+def uncertainty(probs: NDArray[Any]) -> NDArray[Any]:  # (rows, classes) -> (rows,)
+    """Entropy of the classes over its largest value: 0 where one is certain, 1 where all are equally likely."""
+    safe = np.where(probs > 0, probs, 1.0)
+    return np.asarray(-(probs * np.log(safe)).sum(1) / np.log(probs.shape[1]))
+
+
+def _check_fit(schema: Schema, target: Target, estimator: NPNRegressor | NPNClassifier) -> None:
+    """Parts that come from a file may not belong together."""
+    if isinstance(estimator, NPNClassifier) != target.is_class:
+        raise ValueError(f"A {type(estimator).__name__} cannot predict a target of family {target.family!r}.")
+    if estimator.n_features_in_ != schema.width:
+        raise ValueError(f"The estimator reads {estimator.n_features_in_} inputs, the schema gives {schema.width}.")
+    if isinstance(estimator, NPNClassifier) and estimator.classes_.tolist() != list(range(len(target.classes))):
+        raise ValueError("The classes of the estimator are not those of the target.")

@@ -1,0 +1,64 @@
+"""The rows to learn from: at most so many as fit, drawn evenly from the whole file."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from torchnpn.tables.columns import Column
+from torchnpn.tables.errors import TableError
+from torchnpn.tables.read import Progress, Table, cells, no_progress
+from torchnpn.tables.schema import Schema
+from torchnpn.tables.target import CLASS, Target
+
+_MOST_CELLS = 250_000_000  # of all inputs together: 1 GB in float32
+
+
+class Rows(NamedTuple):
+    """Inputs and targets of the chosen rows, in the order of the file."""
+
+    X: NDArray[np.float32]  # (rows, inputs), NaN where missing
+    y: NDArray[np.float64]  # (rows,) numbers, or codes of the sorted texts
+
+
+def rows_to_keep(available: int, width: int, max_rows: int) -> int:
+    """How many rows to learn from: all, or what the user allows, or what fits into memory."""
+    return min(available, max_rows, max(_MOST_CELLS // width, 1))
+
+
+def load(
+    table: Table, schema: Schema, column: Column, keep: int, seed: int = 0, progress: Progress = no_progress
+) -> Rows:
+    """Read a file once more, and keep a uniform sample of the rows that have a target.
+
+    Args:
+        table: The file.
+        schema: The columns to read.
+        column: The target's, from `find_column`; says how many rows have one.
+        keep: How many rows to keep.
+        seed: Decides which.
+        progress: Called with the share of the file that is read.
+    """
+    reader = Target(column.name, "gaussian") if column.is_number else _text_reader(column)
+    chosen = np.zeros(column.filled, bool)
+    chosen[np.random.default_rng(seed).permutation(column.filled)[:keep]] = True
+    X, y = np.empty((keep, schema.width), np.float32), np.empty(keep, np.float64)
+    row, with_target, kept = 1, 0, 0
+    for batch in table.batches(progress):
+        values = reader.encode(cells(batch[column.name]), row)
+        there = np.flatnonzero(~np.isnan(values))
+        if with_target + len(there) > column.filled:
+            raise TableError(f"{table.path} grew while it was read. Start again.")
+        take = there[chosen[with_target : with_target + len(there)]]
+        X[kept : kept + len(take)] = schema.encode(batch, row)[take]
+        y[kept : kept + len(take)] = values[take]
+        row, with_target, kept = row + batch.num_rows, with_target + len(there), kept + len(take)
+    if kept < keep:
+        raise TableError(f"{table.path} shrank while it was read. Start again.")
+    return Rows(X, y)
+
+
+def _text_reader(column: Column) -> Target:
+    return Target(column.name, CLASS, tuple(sorted(column.counts)), of_numbers=False)

@@ -1,0 +1,210 @@
+"""Which columns a network reads, and how cells become its inputs."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from torchnpn.tables import columns
+from torchnpn.tables.errors import TableError, did_you_mean
+from torchnpn.tables.read import cells
+
+MOST_CATEGORIES = 64  # of a column; the rest share one input, "other"
+_DATE = re.compile(r"\d{4}[-/.]\d{1,2}[-/.]\d{1,2}([T ].*)?|\d{1,2}[-/.]\d{1,2}[-/.]\d{2,4}( .*)?")
+
+
+@dataclass(frozen=True)
+class Number:
+    """A column of numbers; one input, x - origin, so that float32 keeps the digits that differ (dates, identifiers)."""
+
+    name: str
+    origin: float
+
+    @property
+    def inputs(self) -> tuple[str, ...]:
+        return (self.name,)
+
+    def encode(self, found: pa.Array, first_row: int) -> NDArray[np.float32]:  # (rows,) -> (rows, 1)
+        values = columns.numbers(found, self.name, first_row) - self.origin
+        with np.errstate(over="ignore"):
+            encoded = values.astype(np.float32)[:, None]
+        if np.isinf(encoded).any():
+            row = first_row + int(np.flatnonzero(np.isinf(encoded))[0])
+            raise TableError(f"Column {self.name!r} holds a number beyond 3e38 in row {row:,}. Scale the column down.")
+        return encoded
+
+
+@dataclass(frozen=True)
+class Category:
+    """A column of text: an input of 0 or 1 for each value, one input alone where there are two values.
+
+    A missing cell is NaN in all of them, which a network reads as "could be any". So is a value that was never seen;
+    but where rare values were put together as "other", it is one of these.
+    """
+
+    name: str
+    values: tuple[str, ...]  # the most frequent first
+    has_other: bool = False
+
+    @property
+    def inputs(self) -> tuple[str, ...]:
+        names = [f"{self.name}={value}" for value in self.values]
+        return tuple([*names, f"{self.name}=other"] if self.has_other else names[:1] if len(names) == 2 else names)
+
+    def encode(self, found: pa.Array, first_row: int) -> NDArray[np.float32]:  # (rows,) -> (rows, inputs)
+        known = pc.index_in(found.cast(pa.string()), pa.array(self.values, pa.string()), skip_nulls=True)
+        code = known.fill_null(len(self.values)).to_numpy(zero_copy_only=False)
+        missing = np.asarray(found.is_null()) | ((code == len(self.values)) & (not self.has_other))
+        encoded: NDArray[np.float32] = (code[:, None] == np.arange(len(self.inputs))).astype(np.float32)
+        encoded[missing] = np.nan
+        return encoded
+
+
+class LeftOut(NamedTuple):
+    """A column that is not used, and why."""
+
+    name: str
+    reason: str
+
+
+@dataclass(frozen=True)
+class Schema:
+    """The columns that a network reads, in order."""
+
+    columns: tuple[Number | Category, ...]
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return tuple(column.name for column in self.columns)
+
+    @property
+    def groups(self) -> dict[str, slice]:
+        """Where the inputs of each column stand."""
+        ends = np.cumsum([0, *(len(column.inputs) for column in self.columns)]).tolist()
+        return {column.name: slice(a, b) for column, a, b in zip(self.columns, ends[:-1], ends[1:], strict=True)}
+
+    @property
+    def width(self) -> int:
+        return sum(len(column.inputs) for column in self.columns)
+
+    def check(self, names: Iterable[str]) -> None:
+        """Say which column is missing from a file, if one is."""
+        there = list(names)
+        missing = [name for name in self.names if name not in there]
+        if missing:
+            more = f" and {len(missing) - 1} more of those it learnt from are" if len(missing) > 1 else " is"
+            raise TableError(f"Column {missing[0]!r}{more} missing from the file.{did_you_mean(missing[0], there)}")
+
+    def encode(self, batch: pa.RecordBatch, first_row: int = 1) -> NDArray[np.float32]:  # -> (rows, width)
+        """Inputs of the network; NaN where a cell is missing or a category unknown.
+
+        Args:
+            batch: Rows with at least these columns.
+            first_row: Number of the first of these rows in the file, for errors.
+        """
+        self.check(batch.schema.names)
+        encoded = np.empty((batch.num_rows, self.width), np.float32)
+        for column, place in zip(self.columns, self.groups.values(), strict=True):
+            found = cells(batch[column.name])
+            if found is None:
+                kind = "numbers" if isinstance(column, Number) else "text"
+                raise TableError(f"Column {column.name!r} should hold {kind}; it holds {batch[column.name].type}.")
+            if isinstance(column, Category) and not pa.types.is_string(found.type):
+                found = pa.array([None if x is None else f"{x:.15g}" for x in found.to_pylist()], pa.string())
+            encoded[:, place] = column.encode(found, first_row)
+        return encoded
+
+    def state(self) -> list[dict[str, Any]]:
+        """Plain values, for a model file."""
+        return [
+            {"number": column.name, "origin": column.origin}
+            if isinstance(column, Number)
+            else {"category": column.name, "values": list(column.values), "has_other": column.has_other}
+            for column in self.columns
+        ]
+
+    @classmethod
+    def from_state(cls, state: object) -> Schema:
+        """The inverse of `state`; a ValueError where it is something else."""
+        if not isinstance(state, list) or not state:
+            raise ValueError("A schema should be a list of columns.")
+        schema = cls(tuple(map(_column, state)))
+        if len(set(schema.names)) < len(schema.names):
+            raise ValueError("A schema should have columns of different names.")
+        return schema
+
+
+def find_schema(found: columns.Survey, target: str) -> tuple[Schema, list[LeftOut]]:
+    """What to read of a file, and what not.
+
+    Args:
+        found: What its columns hold.
+        target: Name of the column to predict.
+
+    Raises:
+        TableError: No column is left.
+    """
+    used: list[Number | Category] = []
+    left_out = [LeftOut(name, _type_reason(kind)) for name, kind in found.unreadable.items()]
+    for column in found.columns.values():
+        if column.name == target:
+            continue
+        if reason := _reason(column):
+            left_out.append(LeftOut(column.name, reason))
+        elif column.is_number:
+            used.append(Number(column.name, column.low / 2 + column.high / 2))
+        else:
+            values = sorted(column.counts, key=lambda text, counts=column.counts: (-counts[text], text))  # type: ignore[misc]
+            used.append(Category(column.name, tuple(values[:MOST_CATEGORIES]), len(values) > MOST_CATEGORIES))
+    if not used:
+        why = "; ".join(f"{name!r} {reason}" for name, reason in left_out[:3]) or "the target is the only one"
+        raise TableError(f"No column is left to learn from: {why}.")
+    return Schema(tuple(used)), left_out
+
+
+def _reason(column: columns.Column) -> str | None:
+    """Why a column cannot be used, or None."""
+    different = len(column.counts)
+    if not column.name.strip():
+        return "has no name"
+    if column.filled == 0:
+        return "is empty"
+    if column.is_constant:
+        return "holds one value only"
+    if column.is_number:
+        return None
+    if different > MOST_CATEGORIES and column.is_mostly_numbers and column.first_text:
+        row, text = column.first_text
+        return f"holds numbers and text (row {row:,}: {columns.shown(text)}); correct these cells to use it"
+    if all(map(_DATE.fullmatch, column.counts)):
+        return _DATES
+    if not column.has_all_counts:
+        return f"holds more than {different:,} different texts"
+    if different > 10 and different > column.filled / 2:
+        return "holds a different text in nearly every row"
+    return None
+
+
+_DATES = "holds dates; turn them into numbers (a year, a number of days) to use it"
+
+
+def _type_reason(kind: pa.DataType) -> str:
+    return _DATES if pa.types.is_temporal(kind) else f"holds {kind}, neither numbers nor text"
+
+
+def _column(state: object) -> Number | Category:
+    match state:
+        case {"number": str(name), "origin": int() | float() as origin, **rest} if not rest and np.isfinite(origin):
+            return Number(name, float(origin))
+        case {"category": str(name), "values": list(values), "has_other": bool(has_other), **rest} if not rest:
+            texts = all(isinstance(value, str) for value in values) and len(set(values)) == len(values)
+            if texts and 2 <= len(values) <= MOST_CATEGORIES:
+                return Category(name, tuple(values), has_other)
+    raise ValueError(f"A column of a schema should be a number or a category, got {columns.shown(state)}.")

@@ -1,0 +1,250 @@
+"""The column to predict: what kind of thing it is, and which distribution fits such things."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+from scipy import stats
+
+from torchnpn.tables import columns
+from torchnpn.tables.errors import TableError, did_you_mean
+
+Array = NDArray[np.float64]
+CLASS = "class"
+FAMILIES = ("gaussian", "gamma", "poisson", "negative_binomial", "beta")
+LEAST_ROWS = 10
+_MOST_CLASSES = 1000
+_LEAST_COUNT, _LARGEST_COUNT = 10, 1000  # whole numbers that all lie above, or reach beyond, measure something
+_LEAST_DISPERSION = 0.75  # of counts: variance over mean, 1 for a Poisson
+_SKEWED = 1.0  # half of an exponential distribution's skewness
+
+
+@dataclass(frozen=True)
+class Target:
+    """The column to predict.
+
+    `marginal` is what can be said of it without a look at any other column: the mean and variance of the training
+    rows, or the share of each class. It is what a model has to beat.
+    """
+
+    name: str
+    family: str  # one of FAMILIES, or CLASS
+    classes: tuple[str, ...] = ()  # in the order of their codes 0, 1, …
+    of_numbers: bool = True  # its cells are numbers; classes can be numbers too
+    marginal: tuple[float, ...] = ()
+
+    @property
+    def is_class(self) -> bool:
+        return self.family == CLASS
+
+    @property
+    def is_count(self) -> bool:
+        return self.family in ("poisson", "negative_binomial")
+
+    def encode(self, found: pa.Array, first_row: int) -> Array:  # (rows,) -> (rows,)
+        """Numbers, or codes of classes; NaN where missing.
+
+        Raises:
+            TableError: A cell is text where it should be a number, infinite, or of an unknown class.
+        """
+        if not self.is_class:
+            return columns.numbers(found, self.name, first_row)
+        labels = _labels(columns.numbers(found, self.name, first_row)) if self.of_numbers else _texts(found)
+        codes = {label: code for code, label in enumerate(self.classes)} | {None: math.nan}
+        for row, label in enumerate(labels):
+            if label not in codes:
+                raise TableError(
+                    f"Column {self.name!r} holds {columns.shown(label)} in row {first_row + row:,}, "
+                    f"which is none of the model's classes.{did_you_mean(label, self.classes)}"
+                )
+        return np.array([codes[label] for label in labels], np.float64)
+
+    def state(self) -> dict[str, Any]:
+        """Plain values, for a model file."""
+        return {
+            "name": self.name,
+            "family": self.family,
+            "classes": list(self.classes),
+            "of_numbers": self.of_numbers,
+            "marginal": list(self.marginal),
+        }
+
+    @classmethod
+    def from_state(cls, state: object) -> Target:
+        """The inverse of `state`; a ValueError where it is something else."""
+        match state:
+            case {
+                "name": str(name),
+                "family": str(family),
+                "classes": list(classes),
+                "of_numbers": bool(of_numbers),
+                "marginal": list(marginal),
+                **rest,
+            } if not rest and family in (*FAMILIES, CLASS):
+                texts = all(isinstance(label, str) for label in classes) and len(set(classes)) == len(classes)
+                size = len(classes) if family == CLASS else 2
+                finite = all(isinstance(x, float) and math.isfinite(x) for x in marginal) and len(marginal) == size
+                if texts and finite and (len(classes) > 1) == (family == CLASS):
+                    return cls(name, family, tuple(classes), of_numbers, tuple(marginal))
+        raise ValueError(f"A target should have a name, a family, classes and a marginal, got {columns.shown(state)}.")
+
+
+class Kind(NamedTuple):
+    """A family for a target, and why it was chosen."""
+
+    family: str
+    because: str
+
+
+def find_column(found: columns.Survey, name: str, family: str) -> columns.Column:
+    """The target's column.
+
+    Args:
+        found: What the file holds.
+        name: Of the column.
+        family: "auto", CLASS or one of FAMILIES.
+
+    Raises:
+        TableError: It is not there, or nothing can be learnt from it.
+    """
+    if name in found.unreadable:
+        raise TableError(f"The target {name!r} holds {found.unreadable[name]}; expected numbers or text.")
+    if name not in found.columns:
+        raise TableError(f"There is no column {name!r} to predict.{did_you_mean(name, found.columns)}")
+    column = found.columns[name]
+    if column.filled == 0:
+        raise TableError(f"The target {name!r} is missing in all {found.rows:,} rows.")
+    if column.filled < LEAST_ROWS:
+        rows = "1 row" if column.filled == 1 else f"{column.filled} rows"
+        raise TableError(f"There is only {rows} with a target; expected at least {LEAST_ROWS}.")
+    if column.is_constant:
+        raise TableError(f"The target {name!r} is the same in every row: there is nothing to learn.")
+    if not column.is_number:
+        if family not in ("auto", CLASS) and column.first_text:
+            row, text = column.first_text
+            raise TableError(
+                f"Family {family!r} needs numbers; the target {name!r} holds text (row {row:,}: {columns.shown(text)})."
+            )
+        _check_classes(name, len(column.counts), column)
+    return column
+
+
+def find_kind(values: Array, family: str = "auto") -> Kind:
+    """The family for a target of numbers.
+
+    In this order: two different values are classes; whole numbers from 0 to 1000, some below 10, that vary about as
+    much as a Poisson count or more (variance ≥ ¾ mean) are counts; values between 0 and 1 are proportions; positive
+    values with a long tail to the right (skewness > 1) are amounts; all else is a real number.
+
+    Args:
+        values: The target, without missing rows.
+        family: "auto", or what the user asked for.
+    """
+    if family != "auto":
+        return Kind(family, "as asked")
+    low, high = float(values.min()), float(values.max())
+    whole = bool((values == np.rint(values)).all())
+    if np.isin(values, (low, high)).all():
+        return Kind(CLASS, "it has two different values")
+    if (
+        whole
+        and 0 <= low < _LEAST_COUNT
+        and high <= _LARGEST_COUNT
+        and values.var() >= _LEAST_DISPERSION * values.mean()
+    ):
+        return Kind("negative_binomial", "whole numbers from 0 up that vary as counts do")
+    if low > 0 and high < 1:
+        return Kind("beta", "all values lie between 0 and 1")
+    if low > 0 and stats.skew(values) > _SKEWED:
+        return Kind("gamma", "all values are positive, with a long tail of large ones")
+    return Kind("gaussian", "whole numbers, but not like counts" if whole else "no narrower kind fits")
+
+
+def make_target(column: columns.Column, values: Array, family: str) -> tuple[Target, Array, Kind]:
+    """The target, its values as a network needs them, and why it is seen so.
+
+    Args:
+        column: From `find_column`.
+        values: Of the rows to learn from: numbers, or codes of the sorted texts.
+        family: "auto", or what the user asked for.
+    """
+    kind = find_kind(values, family) if column.is_number else Kind(CLASS, "it holds text")
+    if kind.family != CLASS:
+        _check_support(column.name, values, kind.family)
+        return Target(column.name, kind.family), values, kind
+    different, codes = np.unique(values, return_inverse=True)  # a sample may lack a rare class
+    _check_classes(column.name, len(different), column)
+    if 2 * len(different) > len(values):
+        raise TableError(
+            f"The target {column.name!r} has {len(different)} different values in {len(values)} rows: "
+            "expected classes that come again."
+        )
+    texts = sorted(column.counts)
+    labels = _labels(different) if column.is_number else [texts[int(code)] for code in different]
+    return Target(column.name, CLASS, tuple(map(str, labels)), column.is_number), codes.astype(np.float64), kind
+
+
+def marginal(target: Target, values: Array) -> tuple[float, ...]:
+    """The share of each class, or the mean and variance."""
+    if target.is_class:
+        return tuple((np.bincount(values.astype(np.int64), minlength=len(target.classes)) / len(values)).tolist())
+    return float(values.mean()), float(values.var())
+
+
+def sentence(target: Target, kind: Kind) -> str:
+    """What the target was taken for, and how to say otherwise."""
+    what = {
+        CLASS: f"{len(target.classes)} classes",
+        "gaussian": "a real number (gaussian)",
+        "gamma": "a positive amount (gamma)",
+        "poisson": "a count (poisson)",
+        "negative_binomial": "a count (negative binomial)",
+        "beta": "a proportion (beta)",
+    }[target.family]
+    if kind.because == "as asked":
+        return f"{target.name} is taken as {what}, as asked."
+    other = "--family gaussian" if target.is_class and target.of_numbers else "--family class"
+    way = f" If its numbers {'measure something' if target.is_class else 'name classes'}: {other}."
+    return f"{target.name} is taken as {what}: {kind.because}.{way if _is_ambiguous(target, kind) else ''}"
+
+
+def _is_ambiguous(target: Target, kind: Kind) -> bool:
+    return target.of_numbers and (target.is_class or "whole" in kind.because)
+
+
+def _check_classes(name: str, different: int, column: columns.Column) -> None:
+    if different > _MOST_CLASSES or not (column.is_number or column.has_all_counts):
+        raise TableError(
+            f"The target {name!r} has {different:,} different values, too many for classes (at most {_MOST_CLASSES:,})."
+        )
+
+
+def _check_support(name: str, values: Array, family: str) -> None:
+    wrong, needs = {
+        "gamma": (values <= 0, "numbers above 0"),
+        "beta": ((values <= 0) | (values >= 1), "numbers above 0 and below 1"),
+        "poisson": ((values < 0) | (values != np.rint(values)), "whole numbers from 0"),
+        "negative_binomial": ((values < 0) | (values != np.rint(values)), "whole numbers from 0"),
+    }.get(family, (np.zeros(1, bool), ""))
+    if wrong.any():
+        example = values[wrong][0]
+        raise TableError(
+            f"Family {family!r} needs {needs}; the target {name!r} holds {example:g}, "
+            f"and {int(wrong.sum()):,} such values in all. Choose another --family."
+        )
+
+
+def _labels(values: Array) -> list[str | None]:
+    """Numbers as people write them: 1, not 1.0."""
+    different, place = np.unique(values, return_inverse=True)
+    names = [None if math.isnan(x) else str(int(x)) if x.is_integer() else repr(x) for x in different.tolist()]
+    return [names[i] for i in place]
+
+
+def _texts(found: pa.Array) -> list[Any]:
+    return list(found.cast(pa.string()).to_pylist())

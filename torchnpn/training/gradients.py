@@ -1,0 +1,55 @@
+"""The gradient of a minibatch's loss and of the KL, left in the parameters' `.grad`; by autograd, for any network."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple, Protocol
+
+import torch
+from torch import Tensor, nn
+
+from torchnpn.likelihoods import Likelihood
+from torchnpn.moments import Moments
+from torchnpn.priors import Prior, add_kl_gradient_
+from torchnpn.training.batches import Batch
+
+
+class BatchLoss(NamedTuple):
+    """Loss of a minibatch."""
+
+    weight: Tensor | float  # of all its rows
+    loss: Tensor | float  # weighted mean over rows and replicas
+
+
+class Gradients(Protocol):
+    """Fills the gradient of `mean loss of the batch + kl_weight · KL`."""
+
+    def __call__(self, batch: Batch, kl_weight: float, /) -> BatchLoss: ...
+
+
+class Autograd:
+    """By torch's tape.
+
+    Args:
+        model: The network, whose random parameters the prior is on.
+        forward: The network as it is called: itself, or a compiled twin.
+        likelihood: Of the targets.
+        prior: On the weights, or None.
+    """
+
+    def __init__(
+        self, model: nn.Module, forward: Callable[..., Moments], likelihood: Likelihood, prior: Prior | None
+    ) -> None:
+        self.model, self.forward, self.likelihood, self.prior = model, forward, likelihood, prior
+        self.parameters = [p for module in (model, likelihood) for p in module.parameters() if p.requires_grad]
+
+    def __call__(self, batch: Batch, kl_weight: float) -> BatchLoss:
+        for parameter in self.parameters:
+            parameter.grad = None
+        rows = self.likelihood.loss(self.forward(batch.x), batch.y)  # (*replicas, batch)
+        weight = torch.ones_like(rows) if batch.weight is None else batch.weight.expand_as(rows)
+        loss = (rows * weight).sum(-1) / weight.sum(-1).clamp_min(1e-12)
+        loss.sum().backward()
+        if self.prior is not None:
+            add_kl_gradient_(self.model, self.prior, kl_weight)
+        return BatchLoss(weight.sum(-1).mean().detach(), loss.mean().detach())

@@ -1,0 +1,216 @@
+"""Gradients of small networks: Gaussian linear layers with ReLU between them, on a CPU, in numpy.
+
+A step of fifty hidden units computes for a tenth of a millisecond, and torch keeps its books for two. Here all free
+numbers of network and likelihood lie in one flat array, means first, then log standard deviations, so that a step is a
+hundred calls of numpy and one of the optimizer. The formulas are those of `kernels.cpu_linear`, `kernels.cpu_relu` and
+`priors`, and tests hold them together.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any, NamedTuple
+
+import numpy as np
+import scipy.sparse
+import torch
+from numpy.typing import NDArray
+from torch import nn
+
+from torchnpn.families import Gaussian
+from torchnpn.likelihoods import Likelihood
+from torchnpn.maps import normal
+from torchnpn.moments import Moments
+from torchnpn.nn import Linear, RandomParameter, ReLU, Sequential
+from torchnpn.priors import EmpiricalBayes, IsotropicGaussian, Prior
+from torchnpn.training.batches import Batch
+from torchnpn.training.gradients import BatchLoss
+
+Array = NDArray[Any]  # of float32
+_WEIGHTS = 20_000  # above, torch's products are worth its books
+
+
+def takes(model: nn.Module, prior: Prior | None, device: torch.device) -> bool:
+    """Whether a network and its prior are of this kind."""
+    if type(model) is not Sequential or len(model) % 2 == 0 or device.type != "cpu":
+        return False
+    parameters = list(model.parameters())
+    return (
+        all(type(layer) is Linear and _is_plain(layer) for layer in list(model)[::2])
+        and all(type(activation) is ReLU for activation in list(model)[1::2])
+        and all(p.requires_grad and p.dtype == torch.float32 for p in parameters)
+        and sum(p.numel() for p in parameters) <= _WEIGHTS
+        and not any(m._forward_hooks or m._forward_pre_hooks or m._backward_hooks for m in model.modules())
+        and (prior is None or type(prior) in (IsotropicGaussian, EmpiricalBayes))
+    )
+
+
+def _is_plain(layer: Linear) -> bool:
+    return layer.weight.family is Gaussian and layer.bias is not None and not layer.replicas
+
+
+class _Layer(NamedTuple):
+    """Views of one layer's part of a flat array."""
+
+    W: Array  # (out, in)
+    b: Array  # (out,)
+
+
+class SmallNetwork:
+    """All free numbers of a network and its likelihood in one flat parameter, and its gradient.
+
+    The modules' own parameters become views of the flat one until `release`.
+    """
+
+    def __init__(self, model: Sequential, likelihood: Likelihood, prior: Prior | None) -> None:
+        self.likelihood, self.prior = likelihood, prior
+        self.layers: list[Linear] = list(model)[::2]  # type: ignore[assignment]
+        random: list[RandomParameter] = [p for layer in self.layers for p in (layer.weight, layer.bias)]  # type: ignore[misc]
+        self.own = [p.free[0] for p in random] + [p.free[1] for p in random] + list(likelihood.parameters())
+        self.size = sum(p.shape.numel() for p in random)
+        self.flat = nn.Parameter(torch.cat([p.detach().reshape(-1) for p in self.own]))
+        self.flat.grad = torch.zeros_like(self.flat)
+        self._numbers, self._gradient = self.flat.detach().numpy(), self.flat.grad.numpy()
+        for parameter, view in zip(self.own, self._split(self.flat.detach()), strict=True):
+            parameter.data = view
+        self._variances, self._precision = np.empty(self.size, np.float32), np.ones(self.size, np.float32)
+
+    def release(self) -> None:
+        """Give each module its own memory back."""
+        for parameter in self.own:
+            parameter.data = parameter.data.clone()
+
+    def __call__(self, batch: Batch, kl_weight: float) -> BatchLoss:
+        n = self.size
+        m, log_std = self._numbers[:n], self._numbers[n : 2 * n]
+        s = np.exp(np.multiply(log_std, 2, out=self._variances), out=self._variances)
+        d_m, d_s = self._gradient[:n], self._gradient[n : 2 * n]
+        loss = self._data_gradient(batch, self._layers(m), self._layers(s), self._layers(d_m), self._layers(d_s))
+        if self.prior is not None:
+            precision = self._precisions(m, s)
+            d_m += kl_weight * (precision * m)
+            d_s += (0.5 * kl_weight) * precision  # by s; what is left, -ℓ, follows below
+        d_s *= s
+        d_s *= 2
+        if self.prior is not None:
+            d_s -= kl_weight
+        return loss
+
+    def _data_gradient(
+        self, batch: Batch, m: list[_Layer], s: list[_Layer], d_m: list[_Layer], d_s: list[_Layer]
+    ) -> BatchLoss:
+        a_m, a_s = _arrays(batch.x)
+        inputs: list[tuple[Array, Array | None, Array]] = []
+        relus: list[_Rectified] = []
+        for i, (layer_m, layer_s) in enumerate(zip(m, s, strict=True)):
+            q = a_m * a_m if a_s is None else a_m * a_m + a_s
+            inputs.append((a_m, a_s, q))
+            o_m, o_s = a_m @ layer_m.W.T + layer_m.b, q @ layer_s.W.T + layer_s.b
+            if a_s is not None:
+                o_s += a_s @ (layer_m.W * layer_m.W).T
+            if i < len(m) - 1:
+                relus.append(_relu(o_m, o_s))
+                a_m, a_s = relus[-1].mean, relus[-1].variance
+        share, total = _shares(batch)
+        loss, g_m, g_s, rest = self.likelihood.loss_gradient(o_m, o_s, batch.y.numpy(), share)
+        for i in reversed(range(len(m))):
+            (a_m, a_s, q), W_m, W_s = inputs[i], m[i].W, s[i].W
+            np.matmul(g_m.T, a_m, out=d_m[i].W)
+            np.matmul(g_s.T, q, out=d_s[i].W)
+            np.sum(g_m, 0, out=d_m[i].b)
+            np.sum(g_s, 0, out=d_s[i].b)
+            if a_s is not None:
+                d_m[i].W[...] += 2 * W_m * (g_s.T @ a_s)
+            if i:
+                v = g_s @ W_s
+                g_m, g_s = _relu_gradient(relus[i - 1], g_m @ W_m + 2 * a_m * v, v + g_s @ (W_m * W_m))
+        if rest:
+            self._gradient[2 * self.size :] = np.concatenate([part.reshape(-1) for part in rest])
+        return BatchLoss(total, loss)
+
+    def _precisions(self, m: Array, s: Array) -> Array:
+        """1/v of the prior for each weight, as `EmpiricalBayes.precision_of` and `IsotropicGaussian` have it."""
+        if isinstance(self.prior, IsotropicGaussian):
+            self._precision[:] = self.prior.precision
+            return self._precision
+        second = self._layers(m * m + s)
+        for i, (layer, precision) in enumerate(zip(second, self._layers(self._precision), strict=True)):
+            precision.W[...] = 1 / (layer.W.mean(0) if i == 0 else layer.W.mean())
+        return self._precision
+
+    def _layers(self, flat: Array) -> list[_Layer]:
+        """The part of each layer of an array that lies like the means."""
+        layers, start = [], 0
+        for layer in self.layers:
+            n_out, n_in = layer.out_features, layer.in_features
+            middle, end = start + n_out * n_in, start + n_out * n_in + n_out
+            layers.append(_Layer(flat[start:middle].reshape(n_out, n_in), flat[middle:end]))
+            start = end
+        return layers
+
+    def _split(self, flat: torch.Tensor) -> list[torch.Tensor]:
+        parts = flat.split([p.numel() for p in self.own])
+        return [part.view(p.shape) for part, p in zip(parts, self.own, strict=True)]
+
+
+class _Rectified(NamedTuple):
+    """max(0, x), and what its gradient needs; letters as in `kernels.cpu_relu`."""
+
+    mean: Array
+    variance: Array
+    h: Array
+    std: Array
+    pdf: Array
+    u: Array
+    above: Array  # P(x > 0)
+
+
+_COEFFICIENTS = np.array([normal.A32, normal.B32], np.float32).T[:, :, None, None]  # lowest power first
+_DENSITY = np.float32(1 / math.sqrt(2 * math.pi))
+_SMALLEST = np.float32(np.finfo(np.float32).tiny ** 0.5)
+
+
+def _relu(m: Array, s: Array) -> _Rectified:
+    std = np.sqrt(s)
+    h = np.minimum(np.maximum(m / np.maximum(std, _SMALLEST), -1e4), 1e4)
+    pdf = _DENSITY * np.exp(np.maximum(-0.5 * h * h, -70.0))
+    k = np.abs(h)
+    t = 1 / (1 + 0.3 * k)
+    x = 2 * t - 1
+    both = _COEFFICIENTS[-1] * x
+    for coefficient in _COEFFICIENTS[-2:0:-1]:
+        both += coefficient
+        both *= x
+    both += _COEFFICIENTS[0]
+    both *= t * t * pdf
+    u, w = both[0], both[1] * t
+    tail = w + k * u
+    positive = h > 0
+    above = np.where(positive, 1 - tail, tail)
+    variance = s * (w - u * u + positive * (1 - 2 * tail))
+    return _Rectified(np.maximum(m, 0) + std * u, variance, h, std, pdf, u, above)
+
+
+def _relu_gradient(r: _Rectified, g_m: Array, g_s: Array) -> tuple[Array, Array]:
+    by_m = g_m * r.above + g_s * (2 * r.mean * (1 - r.above))
+    slope = np.where(r.std > 0, r.pdf / np.maximum(r.std, _SMALLEST), 0)
+    by_s = g_m * (0.5 * slope) + g_s * (r.above - (np.maximum(r.h, 0) + r.u) * r.pdf)
+    return by_m, by_s
+
+
+def _arrays(x: Any) -> tuple[Array, Array | None]:
+    if scipy.sparse.issparse(x):
+        return x.toarray(), None  # a batch for so few weights is small
+    if isinstance(x, Moments):
+        return x.mean.numpy(), None if x.variance is None else x.variance.numpy()
+    return x.numpy(), None
+
+
+def _shares(batch: Batch) -> tuple[Array, float]:
+    """The share of each row in the loss of the batch, and the weight of all."""
+    if batch.weight is None:
+        rows = len(batch.y)
+        return np.full(rows, 1 / rows, np.float32), float(rows)
+    weight = batch.weight.numpy()
+    total = float(weight.sum())
+    return weight / max(total, 1e-12), total
