@@ -174,12 +174,12 @@ def _pictures(results: Results) -> dict[str, report.Picture]:
         for width in WIDTHS
         for name, theme in (("light", LIGHT), ("dark", DARK))
     }
+
+    def variants(key: str, width: str) -> report.Variants:
+        return report.Variants(drawn[width, "light"][key], drawn[width, "dark"][key])
+
     return {
-        key: report.Picture(
-            alt,
-            caption,
-            *(report.Variants(drawn[width, "light"][key], drawn[width, "dark"][key]) for width in WIDTHS),
-        )
+        key: report.Picture(alt, caption, variants(key, "wide"), variants(key, "narrow"))
         for key, (alt, caption) in _WORDS.items()
     }
 

@@ -21,7 +21,7 @@ Array = NDArray[Any]
 
 
 class NPNAutoencoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, NPNEstimator):  # type: ignore[misc]
-    """An autoencoder of distributions (paper, Section 4.3): the last layer of `hidden` is the code, the decoder mirrors it.
+    """An autoencoder of distributions (paper, Section 4.3): the last hidden layer is the code, a mirror decodes it.
 
     Args:
         hidden: Units of the encoder's layers; the last is the size of the code.
@@ -35,7 +35,7 @@ class NPNAutoencoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, NPNEstim
         random_state: Seed, for the same result every time.
         verbose: 1 prints ten lines on the way.
 
-    Example:
+    Examples:
         >>> from sklearn.datasets import load_digits
         >>> X, _ = load_digits(return_X_y=True)
         >>> encoder = NPNAutoencoder(hidden=(32, 8), max_epochs=5, random_state=0).fit(X)

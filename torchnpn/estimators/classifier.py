@@ -37,7 +37,7 @@ class NPNClassifier(ClassifierMixin, NPNEstimator):  # type: ignore[misc]
         random_state: Seed, for the same result every time.
         verbose: 1 prints ten lines on the way.
 
-    Example:
+    Examples:
         >>> from sklearn.datasets import load_iris
         >>> X, y = load_iris(return_X_y=True)
         >>> model = NPNClassifier(random_state=0, max_epochs=100).fit(X, y)

@@ -27,5 +27,5 @@ class Plan(NamedTuple):
 
 
 def ramp(kl_weight: float) -> Ramp:
-    """β rises tenfold over the first 80 % of training: late enough to fit first, early enough to prune what is noise."""
-    return geometric_ramp(0.1 * kl_weight, kl_weight) if kl_weight else constant(0.0)
+    """β rises twentyfold over the first 80 % of training: low enough to fit first, and to prune what is noise after."""
+    return geometric_ramp(0.05 * kl_weight, kl_weight) if kl_weight else constant(0.0)

@@ -67,7 +67,7 @@ class Predictive:
         return values[0] if levels.ndim == 0 else np.stack(values, axis=-1)
 
     def interval(self, level: float = 0.9) -> Interval:
-        """The central interval: equal probabilities lie below and above it, and `level` (for counts at least) inside."""
+        """The central interval: `level` lies inside (for counts at least that), the rest equally below and above."""
         if not 0 < level < 1:
             raise ValueError(f"An interval expects a level between 0 and 1, such as 0.9, got {level!r}.")
         return Interval(self.quantile((1 - level) / 2), self.quantile((1 + level) / 2))

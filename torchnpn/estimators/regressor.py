@@ -43,7 +43,7 @@ class NPNRegressor(RegressorMixin, NPNEstimator):  # type: ignore[misc]
         random_state: Seed, for the same result every time.
         verbose: 1 prints ten lines on the way.
 
-    Example:
+    Examples:
         >>> import numpy as np
         >>> X = np.linspace(-2, 2, 80)[:, None]
         >>> y = X[:, 0] ** 3 + np.random.default_rng(0).normal(0, 0.5, 80)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import numpy as np
 import torch
+from scipy.special import digamma, gammaln
 from torch import Tensor
 from torch.distributions import constraints
 
 from torchnpn.families import Gamma
-from torchnpn.likelihoods.base import Likelihood, VarianceParts, latent, learnt
+from torchnpn.likelihoods.base import Array, Likelihood, LossGradient, VarianceParts, latent, learnt
 from torchnpn.likelihoods.limits import LOG_MEAN, LOG_VARIANCE, limited
 from torchnpn.moments import Moments
 
@@ -45,8 +47,46 @@ class GammaAmounts(Likelihood):
         square = torch.exp(2 * log_mean)
         return VarianceParts.of(square * torch.expm1(s), square * torch.exp(s) * self.dispersion)
 
+    def loss_gradient(self, m: Array, s: Array, y: Array, share: Array) -> LossGradient:
+        """In closed form, with ν = m + s/2, relative variance v, c = 1/v, and w the share of the row:
+
+        log p = c (log c - ν) + (c - 1) log y - c y e^-ν - log Γ(c),
+        ∂ν log p = c (y e^-ν - 1),    ∂c log p = log c + 1 - ν + log y - y e^-ν - ψ(c),    ∂s v = v + 1.
+        """
+        log_shape = self.log_shape.detach().numpy().astype(np.float64)
+        log_mean = m + 0.5 * s.astype(np.float64)
+        if not (within(log_mean, LOG_MEAN) and within(s, LOG_VARIANCE) and within(log_shape, LOG_VARIANCE)):
+            return super().loss_gradient(m, s, y, share)
+        w, log_y = share[:, None], np.log(y)
+        noise = np.exp(s - log_shape)
+        v = np.expm1(s, dtype=np.float64) + noise
+        c, relative = 1 / v, y * np.exp(-log_mean)
+        log_c = np.log(c)
+        log_prob = c * (log_c - log_mean - relative) + (c - 1) * log_y - gammaln(c)
+        by_v = w * c * c * (log_c + 1 - log_mean + log_y - relative - digamma(c))
+        by_m = w * c * (1 - relative)
+        return LossGradient(
+            float(-(w * log_prob).sum()),
+            by_m.astype(np.float32),
+            (0.5 * by_m + by_v * (v + 1)).astype(np.float32),
+            [of_parameter(-by_v * noise, log_shape)],
+        )
+
     def extra_repr(self) -> str:
         return f"targets={self.log_shape.shape[-1]}"
+
+
+def within(x: Array, limit: float) -> bool:
+    """Whether `limited` leaves all of x as it is."""
+    return bool(np.abs(x).max() <= limit)
+
+
+def of_parameter(by_element: Array, parameter: Array) -> Array:
+    """The gradient (batch, targets) of a learnt number, summed to its shape (targets,) or (1,)."""
+    by_target = by_element.sum(0)
+    total = by_target if by_target.shape == parameter.shape else by_target.sum(keepdims=True)
+    gradient: Array = total.astype(np.float32)
+    return gradient
 
 
 def log_normal(o: Moments) -> tuple[Tensor, Tensor]:

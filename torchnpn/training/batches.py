@@ -13,6 +13,8 @@ from torch.utils.data import DataLoader, IterableDataset
 
 from torchnpn.moments import Moments
 
+_BLOCK = 4_096  # rows that are gathered at once: a call for each small batch would cost more than its work
+
 
 class Batch(NamedTuple):
     x: Any  # Tensor, Moments or a scipy CSR matrix
@@ -62,8 +64,13 @@ class Rows:
     def batches(self, batch_size: int, order: Tensor | None = None) -> Iterator[Batch]:
         """Batches in the given order of rows, or as they lie."""
         order = torch.arange(self.count) if order is None else order
-        for rows in order.to(self.y.device).split(batch_size):
-            yield Batch(_take(self.x, rows), self.y[rows], None if self.weight is None else self.weight[rows])
+        block = max(1, _BLOCK // batch_size) * batch_size
+        for rows in order.to(self.y.device).split(block):
+            x, y = _take(self.x, rows), self.y[rows]
+            weight = None if self.weight is None else self.weight[rows]
+            for i in range(0, len(rows), batch_size):
+                part = slice(i, i + batch_size)
+                yield Batch(_part(x, part), y[part], None if weight is None else weight[part])
 
 
 class Loader:
@@ -136,6 +143,13 @@ def _check_weight(weight: Tensor, rows: int) -> None:
 
 def _length(x: Any) -> int:
     return int((x.mean if isinstance(x, Moments) else x).shape[0])
+
+
+def _part(x: Any, rows: slice) -> Any:
+    """A run of rows, in the same memory where x is dense."""
+    if isinstance(x, Moments):
+        return Moments(x.mean[rows], None if x.variance is None else x.variance[rows])
+    return x[rows]
 
 
 def _take(x: Any, rows: Tensor) -> Any:

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from torchnpn.likelihoods import Likelihood
 from torchnpn.moments import Moments
-from torchnpn.priors import Prior, add_kl_gradient_
+from torchnpn.priors import Prior, add_kl_gradient_, kl
 from torchnpn.training.batches import Batch
 
 
@@ -22,9 +22,13 @@ class BatchLoss(NamedTuple):
 
 
 class Gradients(Protocol):
-    """Fills the gradient of `mean loss of the batch + kl_weight · KL`."""
+    """Fills the gradient of `mean loss of the batch + kl_weight · KL` into the parameters."""
 
     def __call__(self, batch: Batch, kl_weight: float, /) -> BatchLoss: ...
+
+    def divergence(self) -> float:
+        """The KL as it is now, the mean over replicas."""
+        ...
 
 
 class Autograd:
@@ -53,3 +57,7 @@ class Autograd:
         if self.prior is not None:
             add_kl_gradient_(self.model, self.prior, kl_weight)
         return BatchLoss(weight.sum(-1).mean().detach(), loss.mean().detach())
+
+    @torch.no_grad()
+    def divergence(self) -> float:
+        return 0.0 if self.prior is None else float(kl(self.model, self.prior).mean())

@@ -5,7 +5,8 @@ from __future__ import annotations
 import copy
 import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ import torch
 from torch import nn
 
 from torchnpn.likelihoods import Likelihood
-from torchnpn.priors import Prior, kl
+from torchnpn.priors import Prior
 from torchnpn.training import checkpoint as checkpoints
 from torchnpn.training import small
 from torchnpn.training.batches import Batch, Loader, Rows, as_batches
@@ -126,15 +127,16 @@ class _Run:
         """One pass over the data; its randomness depends on the seed and its number alone, so it can be repeated."""
         number, start = len(self.history.epochs), time.perf_counter()
         self.model.train()
-        with torch.random.fork_rng(devices=[self.device] if self.device.type == "cuda" else []):
-            torch.manual_seed(self.recipe.seed * 1_000_003 + number)
-            order = torch.randperm(self.data.count)
-            losses: list[BatchLoss] = []  # read once an epoch
+        seed = self.recipe.seed * 1_000_003 + number
+        order = torch.randperm(self.data.count, generator=torch.Generator().manual_seed(seed))
+        losses: list[BatchLoss] = []  # read once an epoch
+        with self._seeded(seed):
             for step, batch in enumerate(self.data.batches(self.recipe.batch_size, order)):
                 beta = self.recipe.kl_weight((number * self.steps + step) / (self.recipe.epochs * self.steps))
                 losses.append(self._step(batch, beta))
         weights, means = (torch.stack([torch.as_tensor(x) for x in parts]) for parts in zip(*losses, strict=True))
-        loss, divergence = float((weights * means).sum() / weights.sum()), self._divergence()
+        loss = float((weights * means).sum() / weights.sum())
+        divergence = self.gradients.divergence() / self.data.total_weight
         self._check_finite(number + 1, loss, divergence)
         validation = None if self.validation is None else self._evaluate(self.validation)
         self.history.epochs.append(
@@ -149,6 +151,16 @@ class _Run:
         )
         if validation is not None:
             self._note_best(validation)
+
+    @contextmanager
+    def _seeded(self, seed: int) -> Iterator[None]:
+        """Sampled dropout draws from torch's global random state: seeded here, and left as it was."""
+        if isinstance(self.gradients, small.SmallNetwork):  # has none, and seeding takes a millisecond
+            yield
+            return
+        with torch.random.fork_rng(devices=[self.device] if self.device.type == "cuda" else []):
+            torch.manual_seed(seed)
+            yield
 
     def _choose_gradients(self) -> tuple[Gradients, list[nn.Parameter]]:
         """Numpy's for small networks, autograd's for all others; and the parameters whose `.grad` they fill."""
@@ -167,13 +179,6 @@ class _Run:
         if self.scheduler is not None:
             self.scheduler.step()
         return loss
-
-    def _divergence(self) -> float:
-        """KL/N, the mean over replicas."""
-        if self.prior is None:
-            return 0.0
-        with torch.no_grad():
-            return float(kl(self.model, self.prior).mean()) / self.data.total_weight
 
     @torch.no_grad()
     def _evaluate(self, data: Rows | Loader) -> float:

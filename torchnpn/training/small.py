@@ -49,13 +49,6 @@ def _is_plain(layer: Linear) -> bool:
     return layer.weight.family is Gaussian and layer.bias is not None and not layer.replicas
 
 
-class _Layer(NamedTuple):
-    """Views of one layer's part of a flat array."""
-
-    W: Array  # (out, in)
-    b: Array  # (out,)
-
-
 class SmallNetwork:
     """All free numbers of a network and its likelihood in one flat parameter, and its gradient.
 
@@ -70,10 +63,16 @@ class SmallNetwork:
         self.size = sum(p.shape.numel() for p in random)
         self.flat = nn.Parameter(torch.cat([p.detach().reshape(-1) for p in self.own]))
         self.flat.grad = torch.zeros_like(self.flat)
-        self._numbers, self._gradient = self.flat.detach().numpy(), self.flat.grad.numpy()
-        for parameter, view in zip(self.own, self._split(self.flat.detach()), strict=True):
-            parameter.data = view
-        self._variances, self._precision = np.empty(self.size, np.float32), np.ones(self.size, np.float32)
+        views = self.flat.detach().split([p.numel() for p in self.own])
+        for parameter, view in zip(self.own, views, strict=True):
+            parameter.data = view.view(parameter.shape)
+        numbers, gradient = self.flat.detach().numpy(), self.flat.grad.numpy()
+        self._m, self._log_std, _ = self._parts(numbers)
+        self._d_m, self._d_s, self._d_rest = self._parts(gradient)
+        self._s, self._second, precision = (_Flat(np.ones(self.size, np.float32), self.layers) for _ in range(3))
+        self._precision = precision
+        if isinstance(prior, IsotropicGaussian):
+            precision.flat[:] = prior.precision
 
     def release(self) -> None:
         """Give each module its own memory back."""
@@ -81,24 +80,31 @@ class SmallNetwork:
             parameter.data = parameter.data.clone()
 
     def __call__(self, batch: Batch, kl_weight: float) -> BatchLoss:
-        n = self.size
-        m, log_std = self._numbers[:n], self._numbers[n : 2 * n]
-        s = np.exp(np.multiply(log_std, 2, out=self._variances), out=self._variances)
-        d_m, d_s = self._gradient[:n], self._gradient[n : 2 * n]
-        loss = self._data_gradient(batch, self._layers(m), self._layers(s), self._layers(d_m), self._layers(d_s))
+        m, s, d_m, d_s = self._m.flat, self._s.flat, self._d_m.flat, self._d_s.flat
+        np.exp(np.multiply(self._log_std.flat, 2, out=s), out=s)
+        loss = self._data_gradient(batch)
         if self.prior is not None:
-            precision = self._precisions(m, s)
-            d_m += kl_weight * (precision * m)
-            d_s += (0.5 * kl_weight) * precision  # by s; what is left, -ℓ, follows below
-        d_s *= s
+            self._learn_precision()
+            d_m += kl_weight * self._precision.flat * m
+            d_s += (0.5 * kl_weight) * self._precision.flat
+        d_s *= s  # from here on by ℓ, where s = exp(2ℓ)
         d_s *= 2
         if self.prior is not None:
             d_s -= kl_weight
         return loss
 
-    def _data_gradient(
-        self, batch: Batch, m: list[_Layer], s: list[_Layer], d_m: list[_Layer], d_s: list[_Layer]
-    ) -> BatchLoss:
+    def divergence(self) -> float:
+        """½ Σ (λ (m² + s) - 1 - log λ) - Σ ℓ."""
+        if self.prior is None:
+            return 0.0
+        np.exp(2 * self._log_std.flat, out=self._s.flat)
+        self._learn_precision()
+        m, s, precision = self._m.flat, self._s.flat, self._precision.flat
+        terms = 0.5 * (precision * (m * m + s) - 1 - np.log(precision)) - self._log_std.flat
+        return float(terms.sum(dtype=np.float64))
+
+    def _data_gradient(self, batch: Batch) -> BatchLoss:
+        m, s, d_m, d_s = self._m.layers, self._s.layers, self._d_m.layers, self._d_s.layers
         a_m, a_s = _arrays(batch.x)
         inputs: list[tuple[Array, Array | None, Array]] = []
         relus: list[_Rectified] = []
@@ -117,40 +123,51 @@ class SmallNetwork:
             (a_m, a_s, q), W_m, W_s = inputs[i], m[i].W, s[i].W
             np.matmul(g_m.T, a_m, out=d_m[i].W)
             np.matmul(g_s.T, q, out=d_s[i].W)
-            np.sum(g_m, 0, out=d_m[i].b)
-            np.sum(g_s, 0, out=d_s[i].b)
+            np.add.reduce(g_m, 0, out=d_m[i].b)
+            np.add.reduce(g_s, 0, out=d_s[i].b)
             if a_s is not None:
                 d_m[i].W[...] += 2 * W_m * (g_s.T @ a_s)
             if i:
                 v = g_s @ W_s
                 g_m, g_s = _relu_gradient(relus[i - 1], g_m @ W_m + 2 * a_m * v, v + g_s @ (W_m * W_m))
         if rest:
-            self._gradient[2 * self.size :] = np.concatenate([part.reshape(-1) for part in rest])
+            np.concatenate([part.reshape(-1) for part in rest], out=self._d_rest)
         return BatchLoss(total, loss)
 
-    def _precisions(self, m: Array, s: Array) -> Array:
-        """1/v of the prior for each weight, as `EmpiricalBayes.precision_of` and `IsotropicGaussian` have it."""
+    def _learn_precision(self) -> None:
+        """1/v as `EmpiricalBayes.precision_of` has it; an `IsotropicGaussian`'s stays as it is."""
         if isinstance(self.prior, IsotropicGaussian):
-            self._precision[:] = self.prior.precision
-            return self._precision
-        second = self._layers(m * m + s)
-        for i, (layer, precision) in enumerate(zip(second, self._layers(self._precision), strict=True)):
-            precision.W[...] = 1 / (layer.W.mean(0) if i == 0 else layer.W.mean())
-        return self._precision
+            return
+        np.add(np.square(self._m.flat, out=self._second.flat), self._s.flat, out=self._second.flat)
+        for i, (second, precision) in enumerate(zip(self._second.layers, self._precision.layers, strict=True)):
+            W = second.W
+            precision.W[...] = len(W) / np.add.reduce(W, 0) if i == 0 else W.size / np.add.reduce(W, None)
 
-    def _layers(self, flat: Array) -> list[_Layer]:
-        """The part of each layer of an array that lies like the means."""
-        layers, start = [], 0
-        for layer in self.layers:
+    def _parts(self, flat: Array) -> tuple[_Flat, _Flat, Array]:
+        """Means, log standard deviations, and the likelihood's numbers."""
+        n = self.size
+        return _Flat(flat[:n], self.layers), _Flat(flat[n : 2 * n], self.layers), flat[2 * n :]
+
+
+class _Layer(NamedTuple):
+    """Views of one layer's part of a flat array."""
+
+    W: Array  # (out, in)
+    b: Array  # (out,)
+
+
+class _Flat:
+    """One number for each weight and bias, in one array, with views for each layer."""
+
+    def __init__(self, flat: Array, layers: list[Linear]) -> None:
+        self.flat = flat
+        self.layers: list[_Layer] = []
+        start = 0
+        for layer in layers:
             n_out, n_in = layer.out_features, layer.in_features
             middle, end = start + n_out * n_in, start + n_out * n_in + n_out
-            layers.append(_Layer(flat[start:middle].reshape(n_out, n_in), flat[middle:end]))
+            self.layers.append(_Layer(flat[start:middle].reshape(n_out, n_in), flat[middle:end]))
             start = end
-        return layers
-
-    def _split(self, flat: torch.Tensor) -> list[torch.Tensor]:
-        parts = flat.split([p.numel() for p in self.own])
-        return [part.view(p.shape) for part, p in zip(parts, self.own, strict=True)]
 
 
 class _Rectified(NamedTuple):
@@ -165,7 +182,7 @@ class _Rectified(NamedTuple):
     above: Array  # P(x > 0)
 
 
-_COEFFICIENTS = np.array([normal.A32, normal.B32], np.float32).T[:, :, None, None]  # lowest power first
+_COEFFICIENTS = np.array([normal.A32, normal.B32], np.float32)  # lowest power first
 _DENSITY = np.float32(1 / math.sqrt(2 * math.pi))
 _SMALLEST = np.float32(np.finfo(np.float32).tiny ** 0.5)
 
@@ -177,18 +194,26 @@ def _relu(m: Array, s: Array) -> _Rectified:
     k = np.abs(h)
     t = 1 / (1 + 0.3 * k)
     x = 2 * t - 1
-    both = _COEFFICIENTS[-1] * x
-    for coefficient in _COEFFICIENTS[-2:0:-1]:
-        both += coefficient
-        both *= x
-    both += _COEFFICIENTS[0]
-    both *= t * t * pdf
-    u, w = both[0], both[1] * t
+    u, w = np.matmul(_COEFFICIENTS, _powers(x)).reshape(2, *x.shape)
+    u *= t * t * pdf
+    w *= t * t * t * pdf
     tail = w + k * u
     positive = h > 0
     above = np.where(positive, 1 - tail, tail)
     variance = s * (w - u * u + positive * (1 - 2 * tail))
     return _Rectified(np.maximum(m, 0) + std * u, variance, h, std, pdf, u, above)
+
+
+def _powers(x: Array) -> Array:  # (…) -> (10, numbers)
+    """1, x, …, x⁹, in five calls."""
+    powers = np.empty((_COEFFICIENTS.shape[1], x.size), np.float32)
+    powers[0] = 1
+    powers[1] = x.reshape(-1)
+    np.multiply(powers[1], powers[1], out=powers[2])
+    np.multiply(powers[1:3], powers[2], out=powers[3:5])
+    np.multiply(powers[1:5], powers[4], out=powers[5:9])
+    np.multiply(powers[1], powers[8], out=powers[9])
+    return powers
 
 
 def _relu_gradient(r: _Rectified, g_m: Array, g_s: Array) -> tuple[Array, Array]:
