@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import copy
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -13,6 +15,7 @@ import torchnpn as npn
 from torchnpn import likelihoods, nn, priors, training
 from torchnpn.training import small
 from torchnpn.training.batches import Batch
+from torchnpn.training.flat_adam import FlatAdam
 from torchnpn.training.gradients import Autograd
 
 RNG = np.random.default_rng(0)
@@ -114,3 +117,36 @@ def test_other_networks_go_to_autograd(model):
     assert not small.takes(model, None, torch.device("cpu"))
     assert not small.takes(nn.mlp([4, 3, 1]), priors.ScaleMixture(), torch.device("cpu"))
     assert small.takes(nn.mlp([4, 3, 1]), None, torch.device("cpu"))
+
+
+@pytest.mark.parametrize("scheduler", [None, training.cosine])
+def test_flat_adam_is_torchs(scheduler):
+    """Against torch's own on the same sequence of gradients."""
+    start, gradients = torch.randn(50), [torch.randn(50) * 10.0 ** -(i % 4) for i in range(40)]
+    ours, theirs = (torch.nn.Parameter(start.clone()) for _ in range(2))
+    ours.grad = torch.zeros(50)
+    flat = FlatAdam(ours, 0.01, None if scheduler is None else 40)
+    optimizer = training.adam([theirs], 0.01)
+    schedule = None if scheduler is None else scheduler(optimizer, 40)
+    for i, gradient in enumerate(gradients):
+        if i == 20:  # a checkpoint in between changes nothing
+            state, flat = flat.state_dict(), FlatAdam(ours, 0.01, None if scheduler is None else 40)
+            flat.load_state_dict(state)
+        ours.grad.copy_(gradient)
+        theirs.grad = gradient.clone()
+        flat.step()
+        optimizer.step()
+        if schedule is not None:
+            schedule.step()
+        torch.testing.assert_close(ours, theirs, rtol=1e-5, atol=1e-6)
+
+
+def test_a_small_fit_does_not_load_torchs_compiler():
+    """It takes seconds to import, and a small network trains in less."""
+    code = (
+        "import sys, numpy, torchnpn; X = numpy.random.rand(50, 3); "
+        "m = torchnpn.NPNRegressor(max_epochs=2).fit(X, X[:, 0]); m.predict_interval(X); m.predict_variance(X); "
+        "print([name for name in ('torch._dynamo', 'sympy', 'torch._inductor') if name in sys.modules])"
+    )
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert result.stdout.strip() == "[]"

@@ -44,6 +44,8 @@ class NPNAutoencoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, NPNEstim
         ((3, 8), (3, 8))
     """
 
+    _steps = 2_000
+
     def __init__(
         self,
         hidden: tuple[int, ...] = (100, 50),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import numbers
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any, Self
 
 import numpy as np
@@ -15,6 +15,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 from torch import nn
+from torch.optim import Optimizer
 
 from torchnpn.estimators import state
 from torchnpn.estimators.inputs import Inputs, check_variance
@@ -24,7 +25,7 @@ from torchnpn.moments import Moments
 from torchnpn.nn import Sequential, mlp
 from torchnpn.nn.activation import BY_NAME
 from torchnpn.priors import EmpiricalBayes
-from torchnpn.training import History, Recipe, adam, constant, resolve_device, train
+from torchnpn.training import History, Recipe, adam, constant, train
 
 Array = NDArray[Any]
 Progress = Callable[[float], None]
@@ -58,7 +59,8 @@ class NPNEstimator(BaseEstimator):  # type: ignore[misc]
     n_features_in_: int
     _seed: int
     _rows_seen: float
-    _optimizer: torch.optim.Optimizer | None = None
+    _averages: dict[str, Any] | None  # of Adam, between calls of partial_fit
+    _steps: int = 10_000  # of training, after which sets of every size have settled
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -87,8 +89,6 @@ class NPNEstimator(BaseEstimator):  # type: ignore[misc]
         if sample_weight is None:
             return None
         weight: Array = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
-        if not weight.any():
-            raise ValueError("sample_weight expects at least one weight above zero, got only zeros.")
         return weight
 
     def _check_settings(self) -> None:
@@ -114,14 +114,14 @@ class NPNEstimator(BaseEstimator):  # type: ignore[misc]
         self._seed = int(check_random_state(self.random_state).randint(2**31 - 1))
         self.network_ = self._build(n_in, n_out, torch.Generator().manual_seed(self._seed))
         self.likelihood_ = likelihood
-        self.history_, self._rows_seen, self._optimizer = History(), 0.0, None
+        self.history_, self._rows_seen, self._averages = History(), 0.0, None
 
     def _build(self, n_in: int, n_out: int, generator: torch.Generator | None = None) -> Sequential:
         sizes = [n_in, *self.hidden, n_out]
         return mlp(sizes, activation=self.activation, dropout=self.dropout, generator=generator)
 
     def _train(self, x: Any, y: Any, weight: Array | None, progress: Progress | None) -> None:
-        plan = Plan.of(len(y), self.batch_size, self.max_epochs)
+        plan = Plan.of(len(y), self.batch_size, self.max_epochs, self._steps)
         recipe = Recipe(
             epochs=plan.epochs,
             batch_size=plan.batch_size,
@@ -149,18 +149,22 @@ class NPNEstimator(BaseEstimator):  # type: ignore[misc]
 
     def _train_on(self, x: Any, y: Any, weight: Array | None) -> None:
         """One pass over more rows, from where the weights are; the KL counts once over all rows seen."""
-        device = resolve_device(self.device)
-        self.network_.to(device), self.likelihood_.to(device)
         rows = len(y) if weight is None else float(weight.sum())
         self._rows_seen += rows
-        if self._optimizer is None:
-            parameters = [p for module in (self.network_, self.likelihood_) for p in module.parameters()]
-            self._optimizer = adam(parameters, self.learning_rate)
-        optimizer = self._optimizer
+        made: list[Optimizer] = []
+
+        def resumed(parameters: Iterable[torch.Tensor], lr: float) -> Optimizer:
+            """Adam, with the averages of the calls before."""
+            made.append(adam(parameters, lr))
+            if self._averages is not None:
+                made[0].load_state_dict(self._averages)
+            return made[0]
+
         recipe = Recipe(
             epochs=1,
-            batch_size=Plan.of(len(y), self.batch_size, self.max_epochs).batch_size,
-            optimizer=lambda parameters, lr: optimizer,  # goes on where it was
+            batch_size=Plan.of(len(y), self.batch_size, self.max_epochs, self._steps).batch_size,
+            learning_rate=self.learning_rate,
+            optimizer=resumed,
             scheduler=None,
             kl_weight=constant(self.kl_weight * rows / self._rows_seen),
             seed=self._seed + int(self._rows_seen),
@@ -168,6 +172,7 @@ class NPNEstimator(BaseEstimator):  # type: ignore[misc]
         data = (x, y) if weight is None else (x, y, weight)
         history = train(self.network_, data, self.likelihood_, EmpiricalBayes(), recipe, device=self.device)
         self.likelihood_.cpu()
+        self._averages = made[0].state_dict()
         self.history_ = History([*self.history_.epochs, *history.epochs])
 
     # Prediction --------------------------------------------------------------------------------------------------
@@ -221,7 +226,7 @@ class NPNEstimator(BaseEstimator):  # type: ignore[misc]
         estimator.n_features_in_ = n_in
         estimator._seed = state.checked_count(plain.get("seed"), "seed", least=0)
         estimator._rows_seen = state.checked_number(plain.get("rows_seen"), "rows_seen")
-        estimator.history_ = History()
+        estimator.history_, estimator._averages = History(), None
         estimator.inputs_ = Inputs(*(state.checked_array(arrays, f"inputs.{name}", (n_in,)) for name in Inputs._fields))
         if (estimator.inputs_.scale <= 0).any() or (estimator.inputs_.variance < 0).any():
             raise ValueError("inputs expects scales above zero and variances ≥ 0.")

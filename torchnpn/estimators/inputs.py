@@ -62,7 +62,7 @@ class Inputs(NamedTuple):
         error has that variance, in the units of the square of the feature.
         """
         if scipy.sparse.issparse(X):
-            return X.multiply((1 / self.scale).astype(np.float32)).tocsr().astype(np.float32)
+            return X.multiply(1 / self.scale).tocsr().astype(np.float32)
         z = np.empty(X.shape, np.float32)
         s = None if X_variance is None else np.empty(X.shape, np.float32)
         for rows in _chunks(len(X)):

@@ -7,7 +7,6 @@ from typing import NamedTuple
 
 from torchnpn.training import Ramp, constant, geometric_ramp
 
-_STEPS = 10_000  # after so many steps sets of every size have settled
 _EPOCHS = 10, 1_000  # at least, at most
 _BATCH = 32, 1_024
 
@@ -19,11 +18,11 @@ class Plan(NamedTuple):
     epochs: int
 
     @classmethod
-    def of(cls, rows: int, batch_size: int | None, epochs: int | None) -> Plan:
-        """What was asked for, or else what suits that many rows: batches of about √rows, and 10,000 steps."""
+    def of(cls, rows: int, batch_size: int | None, epochs: int | None, steps: int = 10_000) -> Plan:
+        """What was asked for, or else what suits that many rows: batches of about √rows, and so many steps."""
         batch = batch_size or min(max(2 ** round(math.log2(rows) / 2), _BATCH[0]), _BATCH[1])
-        steps = -(-rows // batch)
-        return cls(batch, epochs or min(max(round(_STEPS / steps), _EPOCHS[0]), _EPOCHS[1]))
+        in_epoch = -(-rows // batch)
+        return cls(batch, epochs or min(max(round(steps / in_epoch), _EPOCHS[0]), _EPOCHS[1]))
 
 
 def ramp(kl_weight: float) -> Ramp:

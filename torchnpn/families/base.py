@@ -177,7 +177,8 @@ class ExponentialFamily:
 
     @property
     def batch_shape(self) -> torch.Size:
-        shape: torch.Size = torch.broadcast_shapes(*(v.shape for v in self._tensors()))
+        first, *others = (v.shape for v in self._tensors())
+        shape: torch.Size = first if all(other == first for other in others) else torch.broadcast_shapes(first, *others)
         return shape
 
     @property

@@ -93,6 +93,8 @@ def check_floating(value: Tensor, what: str) -> None:
 
 def check_broadcast(name: str, parts: dict[str, object]) -> None:
     shapes = {part: tuple(value.shape) for part, value in parts.items() if isinstance(value, Tensor)}
+    if len(set(shapes.values())) == 1:  # the usual case; the general one loads a second's worth of torch's compiler
+        return
     try:
         torch.broadcast_shapes(*shapes.values())
     except RuntimeError as error:

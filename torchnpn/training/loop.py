@@ -12,15 +12,18 @@ from typing import Any
 
 import torch
 from torch import nn
+from torch.optim import Optimizer
+from torch.optim.lr_scheduler import LRScheduler
 
 from torchnpn.likelihoods import Likelihood
 from torchnpn.priors import Prior
 from torchnpn.training import checkpoint as checkpoints
 from torchnpn.training import small
 from torchnpn.training.batches import Batch, Loader, Rows, as_batches
+from torchnpn.training.flat_adam import FlatAdam
 from torchnpn.training.gradients import Autograd, BatchLoss, Gradients
 from torchnpn.training.history import Epoch, History
-from torchnpn.training.recipe import Recipe
+from torchnpn.training.recipe import Recipe, adam, cosine
 
 
 class TrainingDiverged(FloatingPointError):
@@ -106,11 +109,9 @@ class _Run:
         self.data, self.prior, self.recipe, self.device = data, prior, recipe, device
         self.validation: Rows | Loader | None = None
         self.check_targets(data)
-        self.gradients, self.parameters = self._choose_gradients()
         self.steps = data.steps(recipe.batch_size)
-        self.optimizer = recipe.optimizer(self.parameters, recipe.learning_rate)
-        make = recipe.scheduler
-        self.scheduler = None if make is None else make(self.optimizer, recipe.epochs * self.steps)
+        self.gradients, self.parameters = self._choose_gradients()
+        self.optimizer, self.scheduler = self._choose_optimizer()
         self.history = History()
         self.best: tuple[float, dict[str, Any], dict[str, Any]] | None = None
 
@@ -170,6 +171,16 @@ class _Run:
         forward = torch.compile(self.model) if self.recipe.compile else self.model
         taped = Autograd(self.model, forward, self.likelihood, self.prior)
         return taped, taped.parameters
+
+    def _choose_optimizer(self) -> tuple[Optimizer | FlatAdam, LRScheduler | None]:
+        """The recipe's; its default for a small network without torch."""
+        recipe, steps = self.recipe, self.recipe.epochs * self.steps
+        small_network = isinstance(self.gradients, small.SmallNetwork)
+        if small_network and recipe.optimizer is adam and recipe.scheduler in (None, cosine):
+            falling = None if recipe.scheduler is None else steps
+            return FlatAdam(self.parameters[0], recipe.learning_rate, falling), None
+        optimizer = recipe.optimizer(self.parameters, recipe.learning_rate)
+        return optimizer, None if recipe.scheduler is None else recipe.scheduler(optimizer, steps)
 
     def _step(self, batch: Batch, beta: float) -> BatchLoss:
         loss = self.gradients(batch, beta / self.data.total_weight)

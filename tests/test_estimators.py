@@ -1,0 +1,456 @@
+"""Estimators: scikit-learn's contract, and what their predictions promise."""
+
+from __future__ import annotations
+
+import pickle
+
+import numpy as np
+import pandas as pd
+import pytest
+import scipy.sparse
+import scipy.stats
+import torch
+from sklearn.base import clone
+from sklearn.datasets import load_digits, load_iris
+from sklearn.exceptions import NotFittedError
+from sklearn.model_selection import GridSearchCV, cross_val_score
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import FunctionTransformer, StandardScaler
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+import torchnpn as npn
+from torchnpn import NPNAutoencoder, NPNClassifier, NPNRegressor
+from torchnpn.estimators.inputs import Inputs
+from torchnpn.estimators.plan import Plan, ramp
+
+RNG = np.random.default_rng(0)
+X = RNG.normal(size=(200, 3))
+RATE = np.exp(0.6 * X[:, 0] + 0.3 * np.sin(2 * X[:, 1]))
+TARGETS = {
+    "gaussian": RATE + 0.2 * RNG.normal(size=200),
+    "gamma": RNG.gamma(3.0, RATE / 3),
+    "poisson": RNG.poisson(3 * RATE).astype(float),
+    "negative_binomial": RNG.poisson(RNG.gamma(2.0, 3 * RATE / 2)).astype(float),
+    "beta": RNG.beta(8 * RATE / (1 + RATE), 8 / (1 + RATE)),
+}
+STOCHASTIC = "rows enter minibatches in random order: one row of weight two is not two rows, bit for bit"
+EXPECTED_FAILURES = {
+    "check_sample_weight_equivalence_on_dense_data": STOCHASTIC,
+    "check_sample_weight_equivalence_on_sparse_data": STOCHASTIC,
+}
+
+
+@pytest.fixture(scope="module")
+def fitted():
+    """A quick fit for each family."""
+    return {family: NPNRegressor(family, max_epochs=60, random_state=0).fit(X, y) for family, y in TARGETS.items()}
+
+
+@pytest.mark.slow
+@parametrize_with_checks(
+    [NPNRegressor(max_epochs=20), NPNClassifier(max_epochs=20), NPNAutoencoder(max_epochs=20, hidden=(5,))],
+    expected_failed_checks=lambda estimator: EXPECTED_FAILURES,
+)
+@pytest.mark.filterwarnings("ignore")  # scikit-learn warns of the checks that fail as expected
+def test_scikit_learn_contract(estimator, check):
+    check(estimator)
+
+
+# Distributions ---------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("family", TARGETS)
+def test_all_answers_are_of_one_distribution(fitted, family):
+    model, y = fitted[family], TARGETS[family]
+    predicted = model.predict_dist(X)
+    mean, std = model.predict(X, return_std=True)
+    assert mean.shape == std.shape == y.shape and mean.dtype == np.float64
+    np.testing.assert_array_equal(mean, predicted.mean)
+    np.testing.assert_array_equal(mean, model.predict(X))
+    total, epistemic, aleatoric = model.predict_variance(X)
+    np.testing.assert_allclose(total, epistemic + aleatoric, rtol=1e-12)
+    np.testing.assert_allclose(total, std**2, rtol=1e-5)
+    assert (epistemic > 0).all() and (aleatoric > 0).all()
+    low, high = model.predict_interval(X, 0.8)
+    np.testing.assert_allclose(model.predict_quantile(X, [0.1, 0.9]), np.stack([low, high], 1), rtol=1e-12)
+    np.testing.assert_allclose(model.predict_quantile(X, 0.1), low, rtol=1e-12)
+    inside = predicted.cdf(high) - predicted.cdf(low - (0 if y.dtype == int else 1e-9))
+    assert (inside > 0.799).all()
+    np.testing.assert_array_equal(model.log_likelihood(X, y), predicted.log_prob(y))
+    assert (predicted.crps(y) > 0).all()
+    draws = predicted.sample(4000, random_state=0)
+    assert draws.shape == (4000, len(y))
+    np.testing.assert_allclose(draws.mean(0), mean, atol=0.15 * std.max())
+
+
+SCIPY = {
+    "gaussian": lambda d: scipy.stats.norm(d.m, np.sqrt(d.s)),
+    "gamma": lambda d: scipy.stats.gamma(d.c, scale=1 / d.d),
+    "poisson": lambda d: scipy.stats.nbinom(d.n, 1 - d.p),
+    "negative_binomial": lambda d: scipy.stats.nbinom(d.n, 1 - d.p),
+    "beta": lambda d: scipy.stats.beta(d.c, d.d),
+}
+
+
+@pytest.mark.parametrize("family", TARGETS)
+def test_distribution_is_the_family_in_the_users_units(fitted, family):
+    model, y = fitted[family], TARGETS[family]
+    predicted = model.predict_dist(X)
+    fields = {
+        name: getattr(predicted.distribution, name).numpy()[:, 0] for name in predicted.distribution.__match_args__
+    }
+    reference = SCIPY[family](type("Fields", (), fields))
+    logs = (reference.logpmf if hasattr(reference.dist, "pmf") else reference.logpdf)(y)
+    np.testing.assert_allclose(model.log_likelihood(X, y), logs, rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(predicted.mean, reference.mean(), rtol=1e-5)
+    np.testing.assert_allclose(predicted.std, reference.std(), rtol=1e-4)
+
+
+@pytest.mark.parametrize("family", TARGETS)
+def test_it_learns(fitted, family):
+    """Better than the best constant distribution of the same family, by a margin."""
+    model, y = fitted[family], TARGETS[family]
+    constant = NPNRegressor(family, hidden=(1,), max_epochs=60, random_state=0).fit(np.zeros_like(X), y)
+    assert model.log_likelihood(X, y).mean() > constant.log_likelihood(np.zeros_like(X), y).mean() + 0.1
+
+
+@pytest.mark.parametrize("family", TARGETS)
+def test_targets_outside_the_support_are_refused(family):
+    bad = {"gaussian": np.nan, "gamma": 0.0, "poisson": 0.5, "negative_binomial": -1.0, "beta": 1.0}[family]
+    y = TARGETS[family].copy()
+    y[3] = bad
+    with pytest.raises(ValueError, match=r"expects targets|NaN"):
+        NPNRegressor(family, max_epochs=1).fit(X, y)
+
+
+def test_units_do_not_matter():
+    """Feet or metres, offsets or none: the same model."""
+    y = TARGETS["gaussian"]
+    model = NPNRegressor(max_epochs=20, random_state=0).fit(X, y)
+    other = NPNRegressor(max_epochs=20, random_state=0).fit(X * [1e-6, 1e3, 3.0] + 5, 1e6 + 1e4 * y)
+    mean, std = model.predict(X[:9], return_std=True)
+    twin_mean, twin_std = other.predict(X[:9] * [1e-6, 1e3, 3.0] + 5, return_std=True)
+    np.testing.assert_allclose((twin_mean - 1e6) / 1e4, mean, atol=2e-3)
+    np.testing.assert_allclose(twin_std / 1e4, std, rtol=2e-3)
+    np.testing.assert_allclose(
+        other.log_likelihood(X[:9] * [1e-6, 1e3, 3.0] + 5, 1e6 + 1e4 * y[:9]) + np.log(1e4),
+        model.log_likelihood(X[:9], y[:9]),
+        atol=0.01,
+    )
+
+
+def test_several_targets():
+    y = np.stack([TARGETS["gaussian"], 100 - 50 * X[:, 1]], axis=1)
+    model = NPNRegressor(max_epochs=100, random_state=0).fit(X, y)
+    mean, std = model.predict(X, return_std=True)
+    assert mean.shape == std.shape == (200, 2)
+    assert model.score(X, y) > 0.8
+    assert model.predict_quantile(X, [0.1, 0.5, 0.9]).shape == (200, 2, 3)
+    low, high = model.predict_interval(X)
+    assert low.shape == (200, 2) and (low < high).all()
+    np.testing.assert_allclose(model.log_likelihood(X, y), model.predict_dist(X).log_prob(y).sum(1))
+    assert model.predict_variance(X).total.shape == (200, 2)
+    assert NPNRegressor("poisson", max_epochs=2).fit(X, np.ones((200, 3))).predict(X).shape == (200, 3)
+
+
+def test_varying_noise_is_found():
+    x = RNG.uniform(-1, 1, size=(600, 1))
+    y = x[:, 0] + np.exp(1.5 * x[:, 0]) * 0.3 * RNG.normal(size=600)
+    model = NPNRegressor(noise="varying", max_epochs=100, random_state=0).fit(x, y)
+    std = np.sqrt(model.predict_variance([[-0.9], [0.9]]).aleatoric)
+    np.testing.assert_allclose(std, 0.3 * np.exp([-1.35, 1.35]), rtol=0.35)
+    with pytest.raises(ValueError, match="Gaussian family"):
+        NPNRegressor("gamma", noise="varying").fit(X, TARGETS["gamma"])
+
+
+# Inputs ----------------------------------------------------------------------------------------------------------
+
+
+def test_missing_value_is_the_distribution_of_its_feature(fitted):
+    """NaN is the same as the feature's mean with its variance as measurement error; and it widens the prediction."""
+    model = fitted["gaussian"]
+    holes = X.copy()
+    holes[:, 0] = np.nan
+    filled = X.copy()
+    filled[:, 0] = X[:, 0].mean()
+    mean, std = model.predict(holes, return_std=True)
+    told, told_std = model.predict(filled, return_std=True, X_variance=[X[:, 0].var(), 0, 0])
+    np.testing.assert_allclose(mean, told, rtol=1e-5)
+    np.testing.assert_allclose(std, told_std, rtol=1e-5)
+    assert (std > 1.2 * model.predict(filled, return_std=True)[1]).all()
+
+
+def test_moments_of_inputs():
+    holes = np.array([[1.0, 5.0, np.nan], [3.0, 5.0, np.nan], [np.nan, 5.0, np.nan]])
+    inputs = Inputs.learn(holes, np.array([1.0, 3.0, 9.0]))
+    np.testing.assert_allclose(inputs.center, [2.5, 5.0, 0.0])
+    np.testing.assert_allclose(inputs.scale, [np.sqrt(0.75), 1.0, 1.0])
+    x = inputs.moments(holes)
+    np.testing.assert_allclose(x.mean, [[-np.sqrt(3), 0, 0], [1 / np.sqrt(3), 0, 0], [0, 0, 0]], rtol=1e-6)
+    np.testing.assert_allclose(x.variance, [[0, 0, 0], [0, 0, 0], [1, 0, 0]])
+    told = inputs.moments(holes, np.full((3, 3), 0.75))
+    np.testing.assert_allclose(told.variance, [[1, 0.75, 0], [1, 0.75, 0], [1, 0.75, 0]], rtol=1e-6)
+
+
+def test_training_on_missing_values_works():
+    holes = np.where(RNG.random(X.shape) < 0.2, np.nan, X)
+    model = NPNRegressor(max_epochs=100, random_state=0).fit(holes, TARGETS["gaussian"])
+    assert model.score(X, TARGETS["gaussian"]) > 0.6
+    everything_missing = model.predict(np.full((1, 3), np.nan), return_std=True)
+    assert np.isfinite(everything_missing).all()
+
+
+@pytest.mark.parametrize(
+    ("variance", "message"),
+    [(-1.0, "≥ 0"), (np.nan, "finite"), (np.ones(4), "shape"), (np.ones((3, 3)), "shape")],
+)
+def test_wrong_variances_are_refused(fitted, variance, message):
+    with pytest.raises(ValueError, match=message):
+        fitted["gaussian"].predict(X, X_variance=variance)
+
+
+def test_sparse_and_dense_rows_predict_the_same():
+    rows = scipy.sparse.random(150, 30, density=0.1, random_state=0, format="csr")
+    y = rows.toarray() @ np.linspace(-1, 1, 30)
+    model = NPNRegressor(max_epochs=30, random_state=0).fit(rows, y)
+    np.testing.assert_allclose(model.predict(rows), model.predict(rows.toarray()), rtol=1e-6, atol=1e-9)
+    assert model.score(rows, y) > 0.5
+    broken = rows.copy()
+    broken.data[0] = np.nan
+    with pytest.raises(ValueError, match="toarray"):
+        model.predict(broken)
+    with pytest.raises(ValueError, match="sparse"):
+        model.predict(rows, X_variance=1.0)
+
+
+def test_wide_sparse_rows_are_not_made_dense():
+    """A hundred thousand columns, twenty words a row."""
+    rows = scipy.sparse.random(200, 100_000, density=2e-4, random_state=0, format="csr")
+    model = NPNRegressor(hidden=(2,), max_epochs=1, random_state=0).fit(rows, np.arange(200.0))
+    assert np.isfinite(model.predict(rows)).all()
+
+
+def test_frames_carry_names():
+    frame = pd.DataFrame(X, columns=["a", "b", "c"])
+    model = NPNRegressor(max_epochs=5, random_state=0).fit(frame, pd.Series(TARGETS["gaussian"]))
+    assert model.feature_names_in_.tolist() == ["a", "b", "c"]
+    with pytest.raises(ValueError, match="feature names"):
+        model.predict(frame.rename(columns={"a": "z"}))
+
+
+# scikit-learn's habits -------------------------------------------------------------------------------------------
+
+
+def test_in_pipelines_and_searches():
+    pipeline = make_pipeline(StandardScaler(), NPNRegressor(max_epochs=10, random_state=0))
+    assert len(cross_val_score(pipeline, X, TARGETS["gaussian"], cv=3)) == 3
+    grid = {"npnregressor__kl_weight": [0.1, 1.0], "npnregressor__hidden": [(5,), (8, 4)]}
+    search = GridSearchCV(pipeline, grid, cv=2).fit(X, TARGETS["gaussian"])
+    assert search.best_params_.keys() == grid.keys()
+    in_front = make_pipeline(NPNAutoencoder(hidden=(2,), max_epochs=5), FunctionTransformer())
+    assert in_front.fit_transform(X).shape == (200, 2)
+
+
+def test_same_seed_same_model_and_global_state_untouched():
+    before = torch.get_rng_state(), np.random.get_state()[1].copy()
+    a, b = (NPNRegressor(max_epochs=3, random_state=7).fit(X, TARGETS["gaussian"]) for _ in range(2))
+    np.testing.assert_array_equal(a.predict(X), b.predict(X))
+    c = NPNRegressor(max_epochs=3, random_state=8).fit(X, TARGETS["gaussian"])
+    assert not np.array_equal(a.predict(X), c.predict(X))
+    assert torch.equal(before[0], torch.get_rng_state())
+    assert np.array_equal(before[1], np.random.get_state()[1])
+
+
+def test_pickle_and_clone(fitted):
+    model = fitted["gamma"]
+    twin = pickle.loads(pickle.dumps(model))
+    np.testing.assert_array_equal(twin.predict(X), model.predict(X))
+    assert clone(model).get_params() == model.get_params()
+
+
+def test_weights_count_as_rows():
+    """Rows of weight zero might as well not be there, and doubling all weights is doubling the data."""
+    y = TARGETS["gaussian"]
+    weight = np.repeat([1.0, 0.0], 100)
+    spoilt = y.copy()
+    spoilt[100:] = 1e3
+    model = NPNRegressor(max_epochs=150, random_state=0).fit(X, spoilt, sample_weight=weight)
+    assert abs(model.predict(X)).max() < 50
+    assert model.score(X[:100], y[:100]) > 0.6
+    heavier = NPNRegressor(max_epochs=150, random_state=0).fit(X[:100], y[:100], sample_weight=np.full(100, 30.0))
+    assert heavier.predict_variance(X).epistemic.mean() < model.predict_variance(X).epistemic.mean()
+    with pytest.raises(ValueError, match="non-zero"):
+        NPNRegressor().fit(X, y, sample_weight=np.zeros(200))
+
+
+def test_partial_fit_learns_from_a_stream():
+    model = NPNRegressor(random_state=0)
+    for _ in range(60):
+        x = RNG.normal(size=(100, 3))
+        model.partial_fit(x, 2 * x[:, 0] + 5)
+    assert model.score(X, 2 * X[:, 0] + 5) > 0.95
+    assert model.n_iter_ == 60
+    with pytest.raises(ValueError, match="1 targets"):
+        model.partial_fit(X, np.ones((200, 2)))
+    after = NPNRegressor(max_epochs=5, random_state=0).fit(X, TARGETS["gaussian"])
+    before = after.predict(X)
+    assert not np.array_equal(after.partial_fit(X, TARGETS["gaussian"]).predict(X), before)
+
+
+def test_progress_is_told():
+    shares = []
+    NPNRegressor(max_epochs=4).fit(X, TARGETS["gaussian"], progress=shares.append)
+    assert shares == [0.25, 0.5, 0.75, 1.0]
+
+
+def test_verbose_prints(capsys):
+    NPNRegressor(max_epochs=20, verbose=1).fit(X, TARGETS["gaussian"])
+    lines = capsys.readouterr().out.splitlines()
+    assert len(lines) == 10 and lines[-1].startswith("[NPNRegressor] epoch 20/20: loss")
+
+
+def test_plan():
+    assert Plan.of(500, None, None) == (32, 625)
+    assert Plan.of(20, None, None) == (32, 1000)
+    assert Plan.of(8000, None, None).batch_size == 64
+    assert Plan.of(10**6, None, None) == (1024, 10)
+    assert Plan.of(10**6, 7, 3) == (7, 3)
+    assert ramp(0.0)(0.5) == 0.0
+    assert ramp(2.0)(1.0) == 2.0
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"family": "cauchy"},
+        {"noise": "loud"},
+        {"hidden": 50},
+        {"hidden": (0,)},
+        {"hidden": (1.5,)},
+        {"hidden": (True,)},
+        {"activation": "step?"},
+        {"dropout": 1.0},
+        {"dropout": "a"},
+        {"kl_weight": -1.0},
+        {"learning_rate": 0.0},
+        {"batch_size": 0},
+        {"max_epochs": 2.5},
+    ],
+    ids=str,
+)
+def test_wrong_settings_are_refused(settings):
+    (name,) = settings
+    with pytest.raises(ValueError, match=f"{name} expects"):
+        NPNRegressor(**settings).fit(X, TARGETS["gaussian"])
+
+
+def test_unfitted():
+    for call in ("predict", "predict_dist", "predict_interval", "predict_variance"):
+        with pytest.raises(NotFittedError):
+            getattr(NPNRegressor(), call)(X)
+    with pytest.raises(NotFittedError):
+        NPNClassifier().predict_proba(X)
+    with pytest.raises(NotFittedError):
+        NPNAutoencoder().transform(X)
+
+
+@pytest.mark.parametrize("settings", [{"activation": "tanh"}, {"dropout": 0.2}, {"hidden": (8, 8)}, {"hidden": ()}])
+def test_other_networks(settings):
+    model = NPNRegressor(max_epochs=30, random_state=0, **settings).fit(X, TARGETS["gaussian"])
+    assert model.score(X, TARGETS["gaussian"]) > 0.35
+    assert (model.predict(X, return_std=True)[1] > 0).all()
+
+
+# Prediction objects ----------------------------------------------------------------------------------------------
+
+
+def test_predictive_refuses_what_does_not_fit(fitted):
+    predicted = fitted["gaussian"].predict_dist(X)
+    assert len(predicted) == 200 and "Gaussian" in repr(predicted)
+    with pytest.raises(ValueError, match=r"\(200,\)"):
+        predicted.log_prob(np.ones(3))
+    with pytest.raises(ValueError, match=r"\[0, 1\]"):
+        predicted.quantile(1.5)
+    with pytest.raises(ValueError, match="between 0 and 1"):
+        predicted.interval(90)
+    np.testing.assert_array_equal(predicted.cdf(0.0), predicted.cdf(np.zeros(200)))
+
+
+# Classes ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("labels", [["no", "yes", "maybe"], [7, -1, 3], [0.0, 1.0, 2.0]], ids=str)
+def test_classes_of_any_type(labels):
+    features, numbers = load_iris(return_X_y=True)
+    y = np.array(labels)[numbers]
+    model = NPNClassifier(max_epochs=60, random_state=0).fit(features, y)
+    assert model.classes_.tolist() == sorted(labels)
+    assert model.score(features, y) > 0.93
+    probs = model.predict_proba(features)
+    np.testing.assert_allclose(probs.sum(1), 1)
+    np.testing.assert_array_equal(model.classes_[probs.argmax(1)], model.predict(features))
+    np.testing.assert_allclose(model.predict_log_proba(features), np.log(probs))
+    own = probs[np.arange(150), np.searchsorted(model.classes_, y)]
+    np.testing.assert_allclose(model.log_likelihood(features, y), np.log(own))
+    total, epistemic, aleatoric = model.predict_variance(features)
+    np.testing.assert_allclose(total, probs * (1 - probs), rtol=1e-6)
+    np.testing.assert_allclose(total, epistemic + aleatoric, rtol=1e-6)
+    distribution = model.predict_dist(features)
+    np.testing.assert_allclose(distribution.entropy, scipy.stats.entropy(probs, axis=1), rtol=1e-6)
+    assert distribution.log_prob(np.full(150, model.classes_[0]))[0] == np.log(probs[0, 0])
+
+
+def test_classifier_knows_which_digits_are_hard():
+    features, y = load_digits(return_X_y=True)
+    model = NPNClassifier(max_epochs=60, random_state=0).fit(features[:900], y[:900])
+    right = model.predict(features[900:]) == y[900:]
+    doubt = model.predict_dist(features[900:]).entropy
+    assert right.mean() > 0.9
+    groups = npn.metrics.accuracy_by_uncertainty(right, doubt, groups=3).accuracy
+    assert groups[0] > 0.98 and groups[2] < groups[0] - 0.1
+
+
+def test_classifier_streams():
+    features, y = load_iris(return_X_y=True)
+    model = NPNClassifier(random_state=0, learning_rate=0.02)
+    with pytest.raises(ValueError, match="classes="):
+        model.partial_fit(features, y)
+    for _ in range(100):
+        model.partial_fit(features, y, classes=[0, 1, 2])
+    assert model.score(features, y) > 0.93
+    with pytest.raises(ValueError, match="labels among"):
+        model.partial_fit(features, y + 5)
+    with pytest.raises(ValueError, match="first call"):
+        model.partial_fit(features, y, classes=[0, 1])
+
+
+def test_one_class_is_refused():
+    with pytest.raises(ValueError, match="one class"):
+        NPNClassifier().fit(X, np.zeros(200))
+
+
+# Autoencoder -----------------------------------------------------------------------------------------------------
+
+
+def test_autoencoder_gives_back_what_went_in():
+    rng = np.random.default_rng(1)
+    rows = np.tanh(rng.normal(size=(400, 2)) @ rng.normal(size=(2, 10))) + 0.02 * rng.normal(size=(400, 10)) + 5
+    model = NPNAutoencoder(hidden=(20, 2), learning_rate=1e-2, batch_size=100, max_epochs=150, random_state=0).fit(rows)
+    code = model.transform_dist(rows)
+    assert isinstance(code, npn.Moments)
+    assert code.mean.shape == code.variance.shape == (400, 2)
+    assert (code.variance > 0).all()
+    np.testing.assert_array_equal(model.transform(rows), code.mean)
+    back = model.inverse_transform(code.mean)
+    assert 1 - ((back - rows) ** 2).mean() / rows.var(0).mean() > 0.8
+    assert model.get_feature_names_out().tolist() == ["npnautoencoder0", "npnautoencoder1"]
+    assert model.score(rows) > model.score(rows + 3 * rng.normal(size=rows.shape))
+    noisy = model.transform_dist(rows, X_variance=0.05)
+    assert (noisy.variance.mean(0) > code.variance.mean(0)).all()
+
+
+def test_autoencoder_takes_sparse_rows():
+    rows = scipy.sparse.random(60, 25, density=0.2, random_state=0, format="csr")
+    model = NPNAutoencoder(hidden=(6, 3), max_epochs=3, random_state=0).fit(rows)
+    np.testing.assert_allclose(model.transform(rows), model.transform(rows.toarray()), rtol=1e-4, atol=1e-6)
+    assert model.score_samples(rows).shape == (60,)
