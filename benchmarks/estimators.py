@@ -167,8 +167,12 @@ def render(record: dict[str, Any]) -> str:
             less = "" if model == first else str(Summary.of(ours["nll"] - figures[first]["nll"]))
             judged = (str(Summary.of(ours["nll"])), less, str(Summary.of(ours["crps"])))
             coverage, fit, predict = (ours[key].mean() for key in ("coverage", "fit_s", "predict_s"))
-            lines.append((name, model, *judged, f"{100 * coverage:.1f} %", f"{fit:.2g}", f"{1e3 * predict:.2g}"))
+            lines.append((name, model, *judged, f"{100 * coverage:.1f} %", *map(_two_digits, (fit, 1e3 * predict))))
     return summaries.table(head, lines)
+
+
+def _two_digits(figure: float) -> str:
+    return f"{figure:.0f}" if figure >= 10 else f"{figure:.2g}"
 
 
 def with_table(page: str, record: dict[str, Any]) -> str:

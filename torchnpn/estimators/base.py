@@ -126,7 +126,7 @@ class NPNEstimator(BaseEstimator):  # type: ignore[misc]
             epochs=plan.epochs,
             batch_size=plan.batch_size,
             learning_rate=self.learning_rate,
-            kl_weight=ramp(self.kl_weight),
+            kl_weight=ramp(self.kl_weight, self._least_kl),
             seed=self._seed,
         )
 
@@ -146,6 +146,10 @@ class NPNEstimator(BaseEstimator):  # type: ignore[misc]
         )
         self.likelihood_.cpu()
         self._rows_seen = len(y) if weight is None else float(weight.sum())
+
+    def _least_kl(self) -> float:
+        """The share of `kl_weight` that the KL has at least, from the start; asked for in every step."""
+        return 0.0
 
     def _train_on(self, x: Any, y: Any, weight: Array | None) -> None:
         """One pass over more rows, from where the weights are; the KL counts once over all rows seen."""

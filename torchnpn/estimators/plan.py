@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import NamedTuple
 
-from torchnpn.training import Ramp, constant, geometric_ramp
+from torchnpn.training import Ramp, geometric_ramp
 
 _EPOCHS = 10, 1_000  # at least, at most
 _BATCH = 32, 1_024
@@ -25,6 +26,11 @@ class Plan(NamedTuple):
         return cls(batch, epochs or min(max(round(steps / in_epoch), _EPOCHS[0]), _EPOCHS[1]))
 
 
-def ramp(kl_weight: float) -> Ramp:
-    """β rises twentyfold over the first 80 % of training: low enough to fit first, and to prune what is noise after."""
-    return geometric_ramp(0.05 * kl_weight, kl_weight) if kl_weight else constant(0.0)
+def ramp(kl_weight: float, least: Callable[[], float]) -> Ramp:
+    """β rises twentyfold over the first 80 % of training, and is never below a share `least` of its end.
+
+    Low at first, so that structure is found before units are pruned; but where much of the target is noise there is
+    little to find and much to overfit, and `least` keeps it up.
+    """
+    rising = geometric_ramp(0.05, 1.0)
+    return lambda progress: kl_weight * max(rising(progress), least())

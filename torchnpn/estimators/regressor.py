@@ -147,6 +147,9 @@ class NPNRegressor(RegressorMixin, NPNEstimator):  # type: ignore[misc]
             last.bias.free[0][: self.n_outputs_].copy_(torch.from_numpy(start))
         return t
 
+    def _least_kl(self) -> float:
+        return self._kind.least_kl(self.likelihood_)
+
     def _in_network_units(self, y: Array) -> Array:  # (rows,) or (rows, targets) -> (rows, targets)
         columns = np.asarray(y, dtype=np.float64).reshape(len(y), -1)
         if columns.shape[1] != self.n_outputs_:

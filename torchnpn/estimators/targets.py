@@ -37,6 +37,7 @@ class Kind(NamedTuple):
     likelihood: Callable[[int], Likelihood]  # by the number of targets
     units: Callable[[Array, Array | None], Units]  # from (rows, targets) and weights
     start: Callable[[Array], Array]  # latent value of a mean of the target, where the last bias starts
+    least_kl: Callable[[Any], float]  # of its likelihood as it is now: the least share of the KL's weight in training
 
 
 def _standardised(y: Array, weight: Array | None) -> Units:
@@ -64,14 +65,23 @@ def _logit(mean: Array) -> Array:
     return odds
 
 
+def _half_the_noise(likelihood: GaussianNoise) -> float:
+    """Half the share of the target's variance that is noise, as far as is known now."""
+    return 0.5 * min(1.0, float(np.exp(likelihood.log_noise.detach().cpu().numpy()).mean()))
+
+
+def _mostly_noise(likelihood: Likelihood) -> float:
+    return 0.3  # amounts, counts and proportions
+
+
 KINDS = {
-    "gaussian": Kind(lambda targets: GaussianNoise(targets, elbo=0.1), _standardised, np.zeros_like),
-    "gamma": Kind(GammaAmounts, _relative, _log),
-    "poisson": Kind(lambda targets: PoissonCounts(), _as_they_are, _log),
-    "negative_binomial": Kind(NegativeBinomialCounts, _as_they_are, _log),
-    "beta": Kind(BetaProportions, _as_they_are, _logit),
+    "gaussian": Kind(lambda targets: GaussianNoise(targets, elbo=0.1), _standardised, np.zeros_like, _half_the_noise),
+    "gamma": Kind(lambda targets: GammaAmounts(targets, elbo=0.1), _relative, _log, _mostly_noise),
+    "poisson": Kind(lambda targets: PoissonCounts(), _as_they_are, _log, _mostly_noise),
+    "negative_binomial": Kind(NegativeBinomialCounts, _as_they_are, _log, _mostly_noise),
+    "beta": Kind(BetaProportions, _as_they_are, _logit, _mostly_noise),
 }
-VARYING_NOISE = Kind(HeteroscedasticGaussian, _standardised, np.zeros_like)
+VARYING_NOISE = Kind(HeteroscedasticGaussian, _standardised, np.zeros_like, lambda likelihood: 0.1)
 
 
 def in_units(distribution: ExponentialFamily, units: Units) -> ExponentialFamily:

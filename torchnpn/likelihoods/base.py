@@ -124,3 +124,10 @@ def learnt(value: float, targets: int, replicas: tuple[int, ...]) -> nn.Paramete
     if targets < 1:
         raise ValueError(f"A likelihood expects targets ≥ 1, got {targets}.")
     return nn.Parameter(torch.full((*replicas, targets), float(value)))
+
+
+def share_of_elbo(elbo: float) -> float:
+    """The ELBO's share in a loss, checked."""
+    if not 0 <= elbo <= 1:
+        raise ValueError(f"A likelihood expects elbo, the ELBO's share in the loss, in [0, 1], got {elbo}.")
+    return elbo

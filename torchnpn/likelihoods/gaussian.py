@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from torchnpn.families import Gaussian
-from torchnpn.likelihoods.base import Array, Likelihood, LossGradient, VarianceParts, latent, learnt
+from torchnpn.likelihoods.base import Array, Likelihood, LossGradient, VarianceParts, latent, learnt, share_of_elbo
 from torchnpn.likelihoods.limits import LOG_VARIANCE, limited
 from torchnpn.moments import Moments
 
@@ -33,7 +33,7 @@ class GaussianNoise(Likelihood):
         self, targets: int = 1, elbo: float = 0.5, initial_log_noise: float = -2.0, *, replicas: tuple[int, ...] = ()
     ) -> None:
         super().__init__()
-        self.elbo = _share(elbo)
+        self.elbo = share_of_elbo(elbo)
         self.log_noise = learnt(initial_log_noise, targets, replicas)
 
     @property
@@ -95,7 +95,7 @@ class HeteroscedasticGaussian(Likelihood):
 
     def __init__(self, targets: int = 1, elbo: float = 0.5) -> None:
         super().__init__()
-        self.targets, self.elbo = targets, _share(elbo)
+        self.targets, self.elbo = targets, share_of_elbo(elbo)
 
     def outputs(self, targets: int) -> int:
         return 2 * targets
@@ -133,9 +133,3 @@ def _mixed(error2: Tensor, variance: Tensor, bound: Tensor, elbo: float) -> Tens
     """(1 - elbo) · (-log N(error; 0, variance)) + elbo · bound."""
     predictive = 0.5 * (error2 / variance + torch.log(variance) + _LOG_2PI)
     return (1 - elbo) * predictive + elbo * bound
-
-
-def _share(elbo: float) -> float:
-    if not 0 <= elbo <= 1:
-        raise ValueError(f"A Gaussian likelihood expects elbo, the ELBO's share in the loss, in [0, 1], got {elbo}.")
-    return elbo

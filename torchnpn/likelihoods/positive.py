@@ -9,7 +9,7 @@ from torch import Tensor
 from torch.distributions import constraints
 
 from torchnpn.families import Gamma
-from torchnpn.likelihoods.base import Array, Likelihood, LossGradient, VarianceParts, latent, learnt
+from torchnpn.likelihoods.base import Array, Likelihood, LossGradient, VarianceParts, latent, learnt, share_of_elbo
 from torchnpn.likelihoods.limits import LOG_MEAN, LOG_VARIANCE, limited
 from torchnpn.moments import Moments
 
@@ -18,18 +18,27 @@ class GammaAmounts(Likelihood):
     """y | o ~ gamma with mean e^o and a learnt shape k, so the relative standard deviation is 1/√k whatever the size.
 
     With o ~ N(m, s): E y = exp(m + s/2), Var y = (E y)² (e^s (1 + 1/k) - 1), and the predictive distribution is the
-    gamma with these moments. The loss is its -log p(y), in float64, because it is a difference of large log Γ.
+    gamma with these moments. The loss is a mixture of its -log p(y), which judges the prediction as a whole, and of the
+    data term of the ELBO, which judges it function by function and keeps doubt about o apart from the noise:
+
+        -E log p(y | o) = -k (log k - m) - (k - 1) log y + k y exp(-m + s/2) + log Γ(k).
+
+    Both are formed in float64, because they are differences of large log Γ.
 
     Args:
         targets: Number of targets, each with its own shape; 1 for one shape shared by all.
         initial_log_shape: log k at the start.
+        elbo: Share of the ELBO in the loss: 0 for the predictive term alone, 1 for the ELBO alone.
         replicas: Leading dimensions of the network's replicas.
     """
 
     support = constraints.positive
 
-    def __init__(self, targets: int = 1, initial_log_shape: float = 0.0, *, replicas: tuple[int, ...] = ()) -> None:
+    def __init__(
+        self, targets: int = 1, initial_log_shape: float = 0.0, elbo: float = 0.0, *, replicas: tuple[int, ...] = ()
+    ) -> None:
         super().__init__()
+        self.elbo = share_of_elbo(elbo)
         self.log_shape = learnt(initial_log_shape, targets, replicas)
 
     @property
@@ -47,17 +56,29 @@ class GammaAmounts(Likelihood):
         square = torch.exp(2 * log_mean)
         return VarianceParts.of(square * torch.expm1(s), square * torch.exp(s) * self.dispersion)
 
+    def _row_loss(self, o: Moments, y: Tensor) -> Tensor:
+        predictive = super()._row_loss(o, y)
+        if not self.elbo:
+            return predictive
+        (m, s), k, y = latent(o, at_least=torch.float64), 1 / self.dispersion, y.double()
+        relative = torch.exp(limited(torch.log(y) - m + 0.5 * s, LOG_MEAN))
+        bound = k * (m - torch.log(k) + relative) - (k - 1) * torch.log(y) + torch.lgamma(k)
+        return (1 - self.elbo) * predictive + self.elbo * bound.sum(-1).to(predictive.dtype)
+
     def loss_gradient(self, m: Array, s: Array, y: Array, share: Array) -> LossGradient:
-        """In closed form, with ν = m + s/2, relative variance v, c = 1/v, and w the share of the row:
+        """In closed form, with ν = m + s/2, relative variance v, c = 1/v, w the share of the row, r = y exp(-m + s/2):
 
         log p = c (log c - ν) + (c - 1) log y - c y e^-ν - log Γ(c),
-        ∂ν log p = c (y e^-ν - 1),    ∂c log p = log c + 1 - ν + log y - y e^-ν - ψ(c),    ∂s v = v + 1.
+        ∂ν log p = c (y e^-ν - 1),    ∂c log p = log c + 1 - ν + log y - y e^-ν - ψ(c),    ∂s v = v + 1;
+        and of the ELBO: ∂m = w k (1 - r),  ∂s = ½ w k r,  ∂log k = -w k (log k + 1 - m + log y - r - ψ(k)).
         """
         log_shape = self.log_shape.detach().numpy().astype(np.float64)
         log_mean = m + 0.5 * s.astype(np.float64)
-        if not (within(log_mean, LOG_MEAN) and within(s, LOG_VARIANCE) and within(log_shape, LOG_VARIANCE)):
-            return super().loss_gradient(m, s, y, share)
         w, log_y = share[:, None], np.log(y)
+        log_relative = log_y - m + 0.5 * s.astype(np.float64)
+        limits = ((log_mean, LOG_MEAN), (s, LOG_VARIANCE), (log_shape, LOG_VARIANCE), (log_relative, LOG_MEAN))
+        if not all(within(x, limit) for x, limit in limits):
+            return super().loss_gradient(m, s, y, share)
         noise = np.exp(s - log_shape)
         v = np.expm1(s, dtype=np.float64) + noise
         c, relative = 1 / v, y * np.exp(-log_mean)
@@ -65,15 +86,22 @@ class GammaAmounts(Likelihood):
         log_prob = c * (log_c - log_mean - relative) + (c - 1) * log_y - gammaln(c)
         by_v = w * c * c * (log_c + 1 - log_mean + log_y - relative - digamma(c))
         by_m = w * c * (1 - relative)
+        by_s, by_log_shape, loss = 0.5 * by_m + by_v * (v + 1), -by_v * noise, -w * log_prob
+        if self.elbo:
+            e, k, r = self.elbo, np.exp(log_shape), np.exp(log_relative)
+            bound = k * (m - log_shape + r) - (k - 1) * log_y + gammaln(k)
+            by_m, by_s = (1 - e) * by_m + e * w * k * (1 - r), (1 - e) * by_s + 0.5 * e * w * k * r
+            by_k = -w * k * (log_shape + 1 - m + log_y - r - digamma(k))
+            by_log_shape, loss = (1 - e) * by_log_shape + e * by_k, (1 - e) * loss + e * w * bound
         return LossGradient(
-            float(-(w * log_prob).sum()),
+            float(loss.sum()),
             by_m.astype(np.float32),
-            (0.5 * by_m + by_v * (v + 1)).astype(np.float32),
-            [of_parameter(-by_v * noise, log_shape)],
+            by_s.astype(np.float32),
+            [of_parameter(by_log_shape, log_shape)],
         )
 
     def extra_repr(self) -> str:
-        return f"targets={self.log_shape.shape[-1]}"
+        return f"targets={self.log_shape.shape[-1]}, elbo={self.elbo:g}"
 
 
 def within(x: Array, limit: float) -> bool:
