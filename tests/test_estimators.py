@@ -456,3 +456,11 @@ def test_autoencoder_takes_sparse_rows():
     model = NPNAutoencoder(hidden=(6, 3), max_epochs=3, random_state=0).fit(rows)
     np.testing.assert_allclose(model.transform(rows), model.transform(rows.toarray()), rtol=1e-4, atol=1e-6)
     assert model.score_samples(rows).shape == (60,)
+
+
+def test_wiggles_are_found_on_both_sides_of_a_gap():
+    """Kinks that all start at the mean of the feature would have to travel to reach them."""
+    rng = np.random.default_rng(0)
+    x = rng.uniform(1, 3, size=120) * rng.choice([-1, 1], size=120)
+    y = np.sin(2 * x) + 0.1 * rng.normal(size=120)
+    assert NPNRegressor(random_state=0).fit(x[:, None], y).score(x[:, None], y) > 0.9

@@ -15,7 +15,7 @@ from torchnpn.estimators.base import NPNEstimator, Progress
 from torchnpn.estimators.inputs import Inputs, check_variance
 from torchnpn.likelihoods import GaussianNoise, Likelihood
 from torchnpn.moments import Moments
-from torchnpn.nn import Sequential, mlp
+from torchnpn.nn import Sequential
 
 Array = NDArray[Any]
 
@@ -95,8 +95,7 @@ class NPNAutoencoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, NPNEstim
         return self
 
     def _build(self, n_in: int, n_out: int, generator: torch.Generator | None = None) -> Sequential:
-        sizes = [n_in, *self.hidden, *reversed(self.hidden[:-1]), n_out]
-        return mlp(sizes, activation=self.activation, dropout=self.dropout, generator=generator)
+        return self._network([n_in, *self.hidden, *reversed(self.hidden[:-1]), n_out], generator)
 
     @property
     def _encoder_modules(self) -> int:

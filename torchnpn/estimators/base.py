@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import numbers
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Self
 
 import numpy as np
@@ -22,7 +22,7 @@ from torchnpn.estimators.inputs import Inputs, check_variance
 from torchnpn.estimators.plan import Plan, ramp
 from torchnpn.likelihoods import Likelihood
 from torchnpn.moments import Moments
-from torchnpn.nn import Sequential, mlp
+from torchnpn.nn import Linear, Sequential, mlp
 from torchnpn.nn.activation import BY_NAME
 from torchnpn.priors import EmpiricalBayes
 from torchnpn.training import History, Recipe, adam, constant, train
@@ -30,6 +30,7 @@ from torchnpn.training import History, Recipe, adam, constant, train
 Array = NDArray[Any]
 Progress = Callable[[float], None]
 _CHUNK = 8192  # rows that pass through the network at a time
+_BIAS_SPREAD = 0.5  # standard deviation of the first biases at the start, in those of the features
 _MOST_LAYERS, _MOST_UNITS = 100, 10**8
 _RANGES: dict[str, tuple[Callable[[Any], bool], str]] = {
     "learning_rate": (lambda x: 0 < x < np.inf, "above 0"),
@@ -117,8 +118,17 @@ class NPNEstimator(BaseEstimator):  # type: ignore[misc]
         self.history_, self._rows_seen, self._averages = History(), 0.0, None
 
     def _build(self, n_in: int, n_out: int, generator: torch.Generator | None = None) -> Sequential:
-        sizes = [n_in, *self.hidden, n_out]
-        return mlp(sizes, activation=self.activation, dropout=self.dropout, generator=generator)
+        return self._network([n_in, *self.hidden, n_out], generator)
+
+    def _network(self, sizes: Sequence[int], generator: torch.Generator | None) -> Sequential:
+        """Layers of these sizes; the kinks of the first one start spread over the rows, not all at their mean."""
+        network = mlp(sizes, activation=self.activation, dropout=self.dropout, generator=generator)
+        first = network[0]
+        assert isinstance(first, Linear) and first.bias is not None
+        if len(sizes) > 2 and not first.bias.free[0].is_meta:
+            with torch.no_grad():
+                first.bias.free[0].normal_(0, _BIAS_SPREAD, generator=generator)
+        return network
 
     def _train(self, x: Any, y: Any, weight: Array | None, progress: Progress | None) -> None:
         plan = Plan.of(len(y), self.batch_size, self.max_epochs, self._steps)
