@@ -269,7 +269,7 @@ def column(name: str, cells: list[object]) -> str:
     [
         (b"", ["is empty"]),
         (b"x,y\n", ["has a header and no rows"]),
-        (b"x,y\n1,2\n", ["only 1 row with a target"]),
+        (b"x,y\n1,2\n", ["Only 1 row with a target"]),
         (b"x,y\n1,2\n1,2,3\n", ["line 3 has 3 cells, the header 2"]),
         (b"x,y,x\n1,2,3\n", ["two columns have the name 'x'"]),
         (b"x,Y\n1,2\n", ["no column 'y'", "Did you mean 'Y'?"]),

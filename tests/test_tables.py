@@ -320,8 +320,8 @@ def test_numbers_can_be_asked_to_be_classes(tmp_path):
     [
         (["3"] * 20, "auto", "same in every row"),
         ([""] * 20, "auto", "missing in all 20 rows"),
-        (["3"], "auto", "only 1 row with a target"),
-        (["1", "2", ""] * 3, "auto", "only 6 rows with a target; expected at least 10"),
+        (["3"], "auto", "Only 1 row with a target"),
+        (["1", "2", ""] * 3, "auto", "Only 6 rows with a target; expected at least 10"),
         (["a", "b"] * 20, "gamma", r"needs numbers; the target 'y' holds text \(row 1: 'a'\)"),
         (["0", "1.5", "2"] * 20, "gamma", "needs numbers above 0; the target 'y' holds 0, and 20 such"),
         (["0.5", "1.5"] * 20, "beta", "below 1; the target 'y' holds 1.5"),

@@ -61,7 +61,8 @@ def in_one_line(command: Callable[Arguments, None]) -> Callable[Arguments, None]
         except OSError as error:
             if error.errno is None:
                 fail(str(error), OTHER)
-            fail(f"cannot read {error.filename}: {_reason(error)}.", _status(error))
+            task = "write the output" if error.filename is None else f"read {error.filename}"
+            fail(f"cannot {task}: {_reason(error)}.", _status(error))
         except MemoryError:
             fail("there is not enough memory. Learn from fewer rows with --max-rows.", OTHER)
         except KeyboardInterrupt:
@@ -86,6 +87,8 @@ def check_writable(path: Path) -> None:
     with writing(path):
         if path.is_dir():
             raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
+        if path.exists() and not path.is_file():
+            raise OSError(errno.EINVAL, "It is a device or a pipe, and not a plain file")
         with tempfile.TemporaryFile(dir=path.parent):
             pass
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import errno
 import gzip
 import os
@@ -9,6 +10,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from io import TextIOWrapper
 from pathlib import Path
 from typing import BinaryIO
 
@@ -81,9 +83,8 @@ def open_table(path: Path) -> Table:
             schema, delimiter = file.schema_arrow, ","
     else:
         delimiter = max((",", ";", "\t"), key=_first_line(path).count)  # the first of equals
-        ragged: list[pa.csv.InvalidRow] = []
-        with open(path, "rb") as file, _explained(path, ragged):
-            names = _csv_reader(file, path, delimiter, [], ragged).schema.names
+        with _explained(path), _opened(path) as file, TextIOWrapper(file, "utf-8-sig", newline="") as lines:
+            names = next(csv.reader(lines, delimiter=delimiter))  # a reader of pyarrow would start a thread for this
         schema = pa.schema([(name, pa.string()) for name in names])
     twice = [name for name, count in Counter(schema.names).items() if count > 1]
     if twice:
@@ -124,8 +125,12 @@ def _parquet_batches(table: Table, progress: Progress) -> Iterator[pa.RecordBatc
 def _csv_batches(table: Table, progress: Progress) -> Iterator[pa.RecordBatch]:
     size = max(table.path.stat().st_size, 1)
     ragged: list[pa.csv.InvalidRow] = []
-    with open(table.path, "rb") as file, _explained(table.path, ragged):
-        for batch in _csv_reader(file, table.path, table.delimiter, table.names, ragged):
+    with (
+        open(table.path, "rb") as file,
+        _explained(table.path, ragged),
+        _csv_reader(file, table.path, table.delimiter, table.names, ragged) as reader,
+    ):
+        for batch in reader:
             yield batch
             progress(file.tell() / size)
 
@@ -169,6 +174,8 @@ def _explained(path: Path, ragged: Sequence[pa.csv.InvalidRow] = ()) -> Iterator
         raise TableError(f"{path} is not UTF-8 text. Save it as UTF-8 (in a spreadsheet: 'CSV UTF-8').") from None
     except EOFError:
         raise _not_gzip(path) from None
+    except csv.Error as error:
+        raise TableError(f"{path} cannot be read: {error}.") from None
     except pa.ArrowInvalid as error:
         raise TableError(f"{path}{_reason(str(error), ragged)}") from None
     except OSError as error:

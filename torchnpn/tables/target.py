@@ -121,7 +121,7 @@ def find_column(found: columns.Survey, name: str, family: str) -> columns.Column
         raise TableError(f"The target {name!r} is missing in all {found.rows:,} rows.")
     if column.filled < LEAST_ROWS:
         rows = "1 row" if column.filled == 1 else f"{column.filled} rows"
-        raise TableError(f"There is only {rows} with a target; expected at least {LEAST_ROWS}.")
+        raise TableError(f"Only {rows} with a target; expected at least {LEAST_ROWS}.")
     if column.is_constant:
         raise TableError(f"The target {name!r} is the same in every row: there is nothing to learn.")
     if not column.is_number:
