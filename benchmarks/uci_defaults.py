@@ -9,7 +9,9 @@ Writes results/uci_defaults.json and prints a table. The last columns are what t
 from __future__ import annotations
 
 import argparse
+import json
 import os
+import sys
 import time
 from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import get_context
@@ -19,9 +21,11 @@ for variable in ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
     os.environ.setdefault(variable, "1")
 
 import numpy as np
-import records
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 import torchnpn as npn
+from benchmarks import records, summaries
 
 RECORD = Path(__file__).parent.parent / "results" / "uci_defaults.json"
 SETS = ("boston", "concrete", "energy", "kin8nm", "naval", "power", "protein", "wine", "yacht")
@@ -85,13 +89,41 @@ def table(rows: list[dict]) -> str:
     return "\n".join(lines)
 
 
+def render(record: dict) -> str:
+    """The summary as a markdown table."""
+    head = ["set", "splits", "RMSE", "log-likelihood", "worst split", "90 % interval holds", "prototype"]
+    rows = [
+        [
+            name,
+            str(s["splits"]),
+            str(summaries.Summary(s["rmse"], s["rmse_error"])),
+            str(summaries.Summary(s["log_likelihood"], s["log_likelihood_error"])),
+            f"{s['worst_log_likelihood']:.2f}",
+            f"{100 * s['coverage']:.0f} %",
+            " / ".join(f"{x:g}" for x in PROTOTYPE[name]) if name in PROTOTYPE else "–",
+        ]
+        for name, s in record["summary"].items()
+    ]
+    return summaries.table(head, rows, words=1)
+
+
+def with_table(page: str, record: dict) -> str:
+    """The page with the table of the record between its comments."""
+    return summaries.with_table(page, "uci_defaults.py", render(record))
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--splits", type=int, help="only the first so many of each set")
     parser.add_argument("--workers", type=int, default=os.cpu_count())
     parser.add_argument("--sets", nargs="+", default=SETS, choices=SETS)
     parser.add_argument("--out", type=Path, default=RECORD)
+    parser.add_argument("--render", type=Path, metavar="PAGE", help="write the table of the record into a page")
     options = parser.parse_args()
+    if options.render:
+        page = options.render.read_text(encoding="utf-8")
+        records.write(options.render, with_table(page, json.loads(options.out.read_text(encoding="utf-8"))))
+        return
     start = time.perf_counter()
     jobs = [(name, i) for name in options.sets for i in range(len(npn.datasets.load(name).splits))[: options.splits]]
     jobs.sort(key=lambda job: -len(npn.datasets.load(job[0]).y))  # the longest first

@@ -27,7 +27,7 @@ def gap() -> Figure:
     }
     bands = []
     for name, changed in settings.items():
-        model = npn.NPNRegressor(max_epochs=500, random_state=0, **changed).fit(x[:, None], y)
+        model = npn.NPNRegressor(random_state=0, **changed).fit(x[:, None], y)
         mean, std = model.predict(grid[:, None], return_std=True)
         bands.append(plots.Band(name, mean, std))
         epistemic = np.sqrt(model.predict_variance([[-2.0], [0.0], [5.0]]).epistemic)

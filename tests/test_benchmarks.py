@@ -10,11 +10,11 @@ import pytest
 from scipy import integrate, stats
 
 import torchnpn as npn
-from benchmarks import estimators, missing, rivals, summaries
+from benchmarks import estimators, missing, rivals, summaries, uci_defaults
 from torchnpn.datasets import Dataset, Split
 
 ROOT = Path(__file__).parent.parent
-STUDIES = {"estimators.py": estimators, "missing.py": missing}
+STUDIES = {"estimators.py": estimators, "missing.py": missing, "uci_defaults.py": uci_defaults}
 PRESENT = {info.name for info in npn.datasets.available() if info.present}
 ONE = np.ones(1)
 

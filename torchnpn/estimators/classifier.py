@@ -29,7 +29,8 @@ class NPNClassifier(ClassifierMixin, NPNEstimator):  # type: ignore[misc]
         hidden: Units of each hidden layer.
         activation: Name of a map, such as "relu", "tanh", "silu".
         dropout: Probability of dropping a hidden unit in training.
-        kl_weight: Weight of the KL from the weights' prior at the end of training.
+        kl_weight: Weight of the KL from the weights' prior at the end of training; Bayes' rule would be 1, which leaves
+            probabilities too timid.
         learning_rate: Of Adam; falls to zero along half a cosine.
         batch_size: Rows in a minibatch; None chooses by the number of rows.
         max_epochs: Passes over the rows; None chooses by the number of rows.
@@ -55,8 +56,8 @@ class NPNClassifier(ClassifierMixin, NPNEstimator):  # type: ignore[misc]
         activation: str = "relu",
         *,
         dropout: float = 0.0,
-        kl_weight: float = 1.0,
-        learning_rate: float = 1e-2,
+        kl_weight: float = 0.2,
+        learning_rate: float = 3e-3,
         batch_size: int | None = None,
         max_epochs: int | None = None,
         device: str = "auto",
