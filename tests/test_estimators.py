@@ -192,6 +192,44 @@ def test_moments_of_inputs():
     np.testing.assert_allclose(told.variance, [[1, 0.75, 0], [1, 0.75, 0], [1, 0.75, 0]], rtol=1e-6)
 
 
+def test_missing_values_given_the_others():
+    """Rows of a known Gaussian: means and variances of gaps are those of the textbook's conditional."""
+    rng = np.random.default_rng(3)
+    R = np.array([[1.0, 0.8, -0.3], [0.8, 1.0, 0.1], [-0.3, 0.1, 1.0]])
+    rows = rng.multivariate_normal(np.zeros(3), R, size=40_000) * [1.0, 5.0, 0.1] + [3.0, 0.0, 2.0]
+    gappy = np.where(rng.random(rows.shape) < 0.2, np.nan, rows)
+    inputs = Inputs.learn(gappy, None, "conditional")
+    np.testing.assert_allclose(inputs.correlation, R, atol=0.02)
+    row = np.array([[np.nan, 10.0, np.nan], [4.0, np.nan, 2.1], [np.nan, np.nan, np.nan], [4.0, 10.0, 2.1]])
+    x = inputs.moments(row)
+    np.testing.assert_allclose(x.mean[0], [1.6, 2.0, 0.2], atol=0.06)
+    np.testing.assert_allclose(x.variance[0], [1 - 0.64, 0.0, 1 - 0.01], atol=0.03)
+    gain = np.linalg.solve(R[np.ix_([0, 2], [0, 2])], R[[0, 2], 1])
+    np.testing.assert_allclose(x.mean[1, 1], gain @ [1.0, 1.0], atol=0.06)
+    np.testing.assert_allclose(x.variance[1], [0, 1 - gain @ R[[0, 2], 1], 0], atol=0.03)
+    np.testing.assert_allclose(x.mean[2], 0, atol=1e-6)
+    np.testing.assert_allclose(x.variance[2], 1, atol=1e-6)
+    np.testing.assert_array_equal(x.variance[3], 0)
+
+
+def test_related_features_fill_each_other_s_gaps():
+    rng = np.random.default_rng(4)
+    hidden = rng.normal(size=(300, 1))
+    features = hidden + 0.1 * rng.normal(size=(300, 4))
+    y = 3 * hidden[:, 0] + 0.1 * rng.normal(size=300)
+    gappy = np.where(rng.random(features.shape) < 0.3, np.nan, features)
+    gappy[:, 3] = 7.0  # a constant column is no trouble
+    marginal, conditional = (
+        NPNRegressor(missing=missing, max_epochs=100, random_state=0).fit(gappy[:200], y[:200])
+        for missing in ("marginal", "conditional")
+    )
+    gain = conditional.log_likelihood(gappy[200:], y[200:]) - marginal.log_likelihood(gappy[200:], y[200:])
+    assert gain.mean() > 0.3
+    assert np.isfinite(conditional.predict(np.full((1, 4), np.nan))).all()
+    with pytest.raises(ValueError, match="at most 300 features"):
+        NPNRegressor(missing="conditional").fit(np.ones((5, 301)), np.arange(5))
+
+
 def test_training_on_missing_values_works():
     holes = np.where(RNG.random(X.shape) < 0.2, np.nan, X)
     model = NPNRegressor(max_epochs=100, random_state=0).fit(holes, TARGETS["gaussian"])
@@ -331,6 +369,7 @@ def test_plan():
         {"hidden": (1.5,)},
         {"hidden": (True,)},
         {"activation": "step?"},
+        {"missing": "never"},
         {"dropout": 1.0},
         {"dropout": "a"},
         {"kl_weight": -1.0},

@@ -26,6 +26,8 @@ class NPNAutoencoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, NPNEstim
     Args:
         hidden: Units of the encoder's layers; the last is the size of the code.
         activation: Name of a map for all layers but the output.
+        missing: What NaN in X stands for: "marginal", the mean and variance of its feature in the training rows; or
+            "conditional", those given the other values of its row, better where features say much about each other.
         dropout: Probability of dropping a hidden unit in training.
         kl_weight: Weight of the KL from the weights' prior at the end of training.
         learning_rate: Of Adam; falls to zero along half a cosine.
@@ -51,6 +53,7 @@ class NPNAutoencoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, NPNEstim
         hidden: tuple[int, ...] = (100, 50),
         activation: str = "tanh",
         *,
+        missing: str = "marginal",
         dropout: float = 0.0,
         kl_weight: float = 1.0,
         learning_rate: float = 1e-3,
@@ -60,7 +63,8 @@ class NPNAutoencoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, NPNEstim
         random_state: Any = None,
         verbose: int = 0,
     ) -> None:
-        self.hidden, self.activation, self.dropout = hidden, activation, dropout
+        self.hidden, self.activation = hidden, activation
+        self.missing, self.dropout = missing, dropout
         self.kl_weight, self.learning_rate = kl_weight, learning_rate
         self.batch_size, self.max_epochs = batch_size, max_epochs
         self.device, self.random_state, self.verbose = device, random_state, verbose
@@ -87,7 +91,7 @@ class NPNAutoencoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, NPNEstim
             raise ValueError("hidden expects at least one layer, the code, got none.")
         X = self._check_rows(X, reset=True)
         weight = self._check_weight(sample_weight, X)
-        self.inputs_ = Inputs.learn(X, weight)
+        self.inputs_ = Inputs.learn(X, weight, self.missing)
         x = self.inputs_.moments(X, check_variance(X_variance, X))
         self._start(X.shape[1], X.shape[1], GaussianNoise())
         target = x.toarray() if scipy.sparse.issparse(x) else x.mean

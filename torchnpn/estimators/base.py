@@ -44,6 +44,7 @@ class NPNEstimator(BaseEstimator):  # type: ignore[misc]
 
     hidden: tuple[int, ...]
     activation: str
+    missing: str
     dropout: float
     kl_weight: float
     learning_rate: float
@@ -105,6 +106,8 @@ class NPNEstimator(BaseEstimator):  # type: ignore[misc]
             value = getattr(self, name)
             if isinstance(value, bool) or not isinstance(value, numbers.Real) or not fits(value):
                 raise ValueError(f"{name} expects a number {words}, got {value!r}.")
+        if self.missing not in ("marginal", "conditional"):
+            raise ValueError(f'missing expects "marginal" or "conditional", got {self.missing!r}.')
         if self.activation not in BY_NAME:
             raise ValueError(f"activation expects one of {', '.join(BY_NAME)}, got {self.activation!r}.")
 
@@ -223,7 +226,9 @@ class NPNEstimator(BaseEstimator):  # type: ignore[misc]
             "seed": self._seed,
             **self._plain_target(),
         }
-        arrays: dict[str, Any] = {f"inputs.{name}": array for name, array in self.inputs_._asdict().items()}
+        arrays: dict[str, Any] = {
+            f"inputs.{name}": array for name, array in self.inputs_._asdict().items() if array.size
+        }
         for prefix, module in (("network.", self.network_), ("likelihood.", self.likelihood_)):
             arrays |= {prefix + name: value.detach().cpu() for name, value in module.state_dict().items()}
         return plain, {**arrays, **self._target_arrays()}
@@ -241,7 +246,11 @@ class NPNEstimator(BaseEstimator):  # type: ignore[misc]
         estimator._seed = state.checked_count(plain.get("seed"), "seed", least=0)
         estimator._rows_seen = state.checked_number(plain.get("rows_seen"), "rows_seen")
         estimator.history_, estimator._averages = History(), None
-        estimator.inputs_ = Inputs(*(state.checked_array(arrays, f"inputs.{name}", (n_in,)) for name in Inputs._fields))
+        named = dict.fromkeys(("center", "scale", "mean", "variance"), (n_in,))
+        if "inputs.correlation" in arrays:
+            named["correlation"] = (n_in, n_in)  # type: ignore[assignment]
+        inputs = {name: state.checked_array(arrays, f"inputs.{name}", shape) for name, shape in named.items()}
+        estimator.inputs_ = Inputs(**{"correlation": np.empty((0, 0)), **inputs})
         if (estimator.inputs_.scale <= 0).any() or (estimator.inputs_.variance < 0).any():
             raise ValueError("inputs expects scales above zero and variances ≥ 0.")
         with torch.device("meta"):

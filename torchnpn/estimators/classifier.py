@@ -28,6 +28,8 @@ class NPNClassifier(ClassifierMixin, NPNEstimator):  # type: ignore[misc]
     Args:
         hidden: Units of each hidden layer.
         activation: Name of a map, such as "relu", "tanh", "silu".
+        missing: What NaN in X stands for: "marginal", the mean and variance of its feature in the training rows; or
+            "conditional", those given the other values of its row, better where features say much about each other.
         dropout: Probability of dropping a hidden unit in training.
         kl_weight: Weight of the KL from the weights' prior at the end of training; Bayes' rule would be 1, which leaves
             probabilities too timid.
@@ -41,7 +43,7 @@ class NPNClassifier(ClassifierMixin, NPNEstimator):  # type: ignore[misc]
     Examples:
         >>> from sklearn.datasets import load_iris
         >>> X, y = load_iris(return_X_y=True)
-        >>> model = NPNClassifier(random_state=0, max_epochs=100).fit(X, y)
+        >>> model = NPNClassifier(random_state=0, max_epochs=300).fit(X, y)
         >>> model.score(X, y) > 0.95
         True
         >>> bool(model.predict_dist([[5.0, 5.0, 5.0, 5.0]]).entropy > model.predict_dist(X[:1]).entropy)
@@ -55,6 +57,7 @@ class NPNClassifier(ClassifierMixin, NPNEstimator):  # type: ignore[misc]
         hidden: tuple[int, ...] = (50,),
         activation: str = "relu",
         *,
+        missing: str = "marginal",
         dropout: float = 0.0,
         kl_weight: float = 0.2,
         learning_rate: float = 3e-3,
@@ -64,7 +67,8 @@ class NPNClassifier(ClassifierMixin, NPNEstimator):  # type: ignore[misc]
         random_state: Any = None,
         verbose: int = 0,
     ) -> None:
-        self.hidden, self.activation, self.dropout = hidden, activation, dropout
+        self.hidden, self.activation = hidden, activation
+        self.missing, self.dropout = missing, dropout
         self.kl_weight, self.learning_rate = kl_weight, learning_rate
         self.batch_size, self.max_epochs = batch_size, max_epochs
         self.device, self.random_state, self.verbose = device, random_state, verbose
@@ -126,7 +130,7 @@ class NPNClassifier(ClassifierMixin, NPNEstimator):  # type: ignore[misc]
         if len(classes) < 2:
             raise ValueError(f"A classifier expects at least two classes, got one class: {classes.tolist()}.")
         self.classes_ = classes
-        self.inputs_ = Inputs.learn(X, weight)
+        self.inputs_ = Inputs.learn(X, weight, self.missing)
         self._start(X.shape[1], len(classes), ScaledSoftmax(len(classes)))
 
     def _numbers(self, y: Array) -> Array:

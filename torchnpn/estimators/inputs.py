@@ -9,6 +9,7 @@ import scipy.sparse
 import torch
 from numpy.typing import NDArray
 
+from torchnpn.estimators.missing import MOST_FEATURES, conditional, correlations
 from torchnpn.moments import Moments
 
 Array = NDArray[Any]
@@ -26,10 +27,11 @@ class Inputs(NamedTuple):
     scale: Array  # (features,), > 0
     mean: Array  # (features,) of the training rows, after scaling
     variance: Array  # (features,) likewise
+    correlation: Array  # (features, features) where missing values follow the others of their row, else (0, 0)
 
     @classmethod
-    def learn(cls, X: Any, weight: Array | None) -> Inputs:
-        """Weighted means and variances of the values that are there."""
+    def learn(cls, X: Any, weight: Array | None, missing: str = "marginal") -> Inputs:
+        """Weighted means and variances of the values that are there, and correlations if they are asked for."""
         if scipy.sparse.issparse(X):
             return cls._learn_sparse(X, weight)
         w = np.ones(len(X)) if weight is None else weight
@@ -44,7 +46,15 @@ class Inputs(NamedTuple):
             square += w[rows] @ np.where(np.isnan(X[rows]), 0.0, X[rows] - center) ** 2
         std = np.sqrt(square / np.where(known > 0, known, 1.0))
         constant = ~(std > 1e-12 * np.abs(center))  # what rounding leaves of a constant column is not a feature
-        return cls(center, np.where(constant, 1.0, std), np.zeros_like(center), np.where(constant, 0.0, 1.0))
+        scale, correlation = np.where(constant, 1.0, std), np.empty((0, 0))
+        if missing == "conditional":
+            if len(center) > MOST_FEATURES:
+                raise ValueError(
+                    f'missing="conditional" expects at most {MOST_FEATURES} features, got {len(center)}. '
+                    'Take missing="marginal".'
+                )
+            correlation = correlations((X - center) / scale, w)
+        return cls(center, scale, np.zeros_like(center), np.where(constant, 0.0, 1.0), correlation)
 
     @classmethod
     def _learn_sparse(cls, X: Any, weight: Array | None) -> Inputs:
@@ -53,13 +63,14 @@ class Inputs(NamedTuple):
         scale = np.where(largest > 0, largest, 1.0)
         z = X.multiply(1 / scale).tocsr()
         mean = z.T @ w / w.sum()
-        return cls(np.zeros_like(scale), scale, mean, np.maximum(z.multiply(z).T @ w / w.sum() - mean**2, 0.0))
+        variance = np.maximum(z.multiply(z).T @ w / w.sum() - mean**2, 0.0)
+        return cls(np.zeros_like(scale), scale, mean, variance, np.empty((0, 0)))
 
     def moments(self, X: Any, X_variance: Array | None = None) -> Any:
         """(rows, features) as float32 moments; CSR stays CSR.
 
-        A missing value has the mean and the variance of its feature in the training rows; a value with a measurement
-        error has that variance, in the units of the square of the feature.
+        A missing value has the mean and the variance of its feature in the training rows, or those given the values
+        that its row has; a value with a measurement error has that variance, in the units of the square of the feature.
         """
         if scipy.sparse.issparse(X):
             return X.multiply(1 / self.scale).tocsr().astype(np.float32)
@@ -74,6 +85,10 @@ class Inputs(NamedTuple):
                 error = 0.0 if X_variance is None else X_variance[rows] / self.scale**2
                 s[rows] = np.where(missing, self.variance, error)
             z[rows] = np.where(missing, self.mean, scaled)
+            if len(self.correlation) and missing.any():
+                mean, variance = conditional(scaled, self.correlation)
+                z[rows] = mean
+                s[rows] = np.where(missing, variance * self.variance, s[rows])  # type: ignore[index]
         return Moments(torch.from_numpy(z), None if s is None else torch.from_numpy(s))
 
 

@@ -24,8 +24,8 @@ Array = NDArray[Any]
 class NPNRegressor(RegressorMixin, NPNEstimator):  # type: ignore[misc]
     """A network with Gaussian weights that predicts a distribution of the target for every row, in one pass.
 
-    Features are standardised inside. NaN in X is a missing value: the training mean and variance of its feature take
-    its place, as a distribution. Sparse X is scaled, not centred.
+    Features are standardised inside. NaN in X is a missing value: a distribution takes its place, by default the
+    training mean and variance of its feature. Sparse X is scaled, not centred.
 
     Args:
         family: What the target is: "gaussian" (any number), "gamma" (positive amounts), "poisson" or
@@ -33,6 +33,8 @@ class NPNRegressor(RegressorMixin, NPNEstimator):  # type: ignore[misc]
         hidden: Units of each hidden layer.
         activation: Name of a map, such as "relu", "tanh", "silu".
         noise: For the Gaussian family: "constant", or "varying" to learn how the noise depends on the features.
+        missing: What NaN in X stands for: "marginal", the mean and variance of its feature in the training rows; or
+            "conditional", those given the other values of its row, better where features say much about each other.
         dropout: Probability of dropping a hidden unit in training.
         kl_weight: Weight of the KL from the weights' prior at the end of training; 1 is Bayes' rule, less trusts the
             data more.
@@ -60,6 +62,7 @@ class NPNRegressor(RegressorMixin, NPNEstimator):  # type: ignore[misc]
         activation: str = "relu",
         *,
         noise: str = "constant",
+        missing: str = "marginal",
         dropout: float = 0.0,
         kl_weight: float = 1.0,
         learning_rate: float = 1e-2,
@@ -70,7 +73,8 @@ class NPNRegressor(RegressorMixin, NPNEstimator):  # type: ignore[misc]
         verbose: int = 0,
     ) -> None:
         self.family, self.hidden, self.activation, self.noise = family, hidden, activation, noise
-        self.dropout, self.kl_weight, self.learning_rate = dropout, kl_weight, learning_rate
+        self.missing, self.dropout = missing, dropout
+        self.kl_weight, self.learning_rate = kl_weight, learning_rate
         self.batch_size, self.max_epochs = batch_size, max_epochs
         self.device, self.random_state, self.verbose = device, random_state, verbose
 
@@ -136,7 +140,7 @@ class NPNRegressor(RegressorMixin, NPNEstimator):  # type: ignore[misc]
         self.n_outputs_ = columns.shape[1]
         likelihood = kind.likelihood(self.n_outputs_)
         likelihood.check_targets(torch.from_numpy(columns))
-        self.inputs_ = Inputs.learn(X, weight)
+        self.inputs_ = Inputs.learn(X, weight, self.missing)
         self.units_ = kind.units(columns, weight)
         self._start(X.shape[1], likelihood.outputs(self.n_outputs_), likelihood)
         t = self._in_network_units(y)
