@@ -9,6 +9,7 @@ categories, and the target; training is as `npn fit` does it by default, but for
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import subprocess
 import sys
@@ -23,7 +24,7 @@ import pyarrow.csv
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from benchmarks import records
+from benchmarks import records, summaries
 
 RECORD = records.RESULTS / "large_table.json"
 CHUNK = 100_000
@@ -60,11 +61,32 @@ def measured(*command: str) -> dict[str, float]:
     return {"seconds": round(time.perf_counter() - start, 1), "peak_gb": round(used.ru_maxrss * 1024 / 1e9, 2)}
 
 
+def render(record: dict[str, Any]) -> str:
+    """Time and memory as a markdown table."""
+    head = ["rows", "file, GB", "fit, s", "most memory, GB", "predict, s", "most memory, GB"]
+    rows = [
+        [f"{t['rows']:,}", f"{t['file_gb']:.2f}"]
+        + [f"{t[step][key]:g}" for step in ("fit", "predict") for key in ("seconds", "peak_gb")]
+        for t in record["tables"]
+    ]
+    return summaries.table(head, rows, words=0)
+
+
+def with_table(page: str, record: dict[str, Any]) -> str:
+    """The page with the table of the record between its comments."""
+    return summaries.with_table(page, "large_table.py", render(record))
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rows", type=int, nargs="+", default=[1_000_000, 3_000_000])
     parser.add_argument("--out", type=Path, default=RECORD)
+    parser.add_argument("--render", type=Path, metavar="PAGE", help="write the table of the record into a page")
     options = parser.parse_args()
+    if options.render:
+        page = options.render.read_text(encoding="utf-8")
+        records.write(options.render, with_table(page, json.loads(options.out.read_text(encoding="utf-8"))))
+        return
     found = []
     with tempfile.TemporaryDirectory() as folder:
         table, model, out = (Path(folder) / name for name in ("table.csv", "model.npn", "out.csv"))

@@ -10,11 +10,16 @@ import pytest
 from scipy import integrate, stats
 
 import torchnpn as npn
-from benchmarks import estimators, missing, rivals, summaries, uci_defaults
+from benchmarks import estimators, large_table, missing, rivals, summaries, uci_defaults
 from torchnpn.datasets import Dataset, Split
 
 ROOT = Path(__file__).parent.parent
-STUDIES = {"estimators.py": estimators, "missing.py": missing, "uci_defaults.py": uci_defaults}
+STUDIES = {
+    "estimators.py": estimators,
+    "missing.py": missing,
+    "uci_defaults.py": uci_defaults,
+    "large_table.py": large_table,
+}
 PRESENT = {info.name for info in npn.datasets.available() if info.present}
 ONE = np.ones(1)
 

@@ -139,6 +139,23 @@ def test_units_do_not_matter():
     )
 
 
+def test_huge_and_tiny_units():
+    """Squares of the numbers would overflow; the variance of such a target does, and says so by being infinite."""
+    y = TARGETS["gaussian"]
+    model = NPNRegressor(max_epochs=20, random_state=0).fit(X, y)
+    for factor in (1e200, 1e-200):
+        twin = NPNRegressor(max_epochs=20, random_state=0).fit(X * factor, y * 1e100)
+        np.testing.assert_allclose(twin.predict(X * factor), 1e100 * model.predict(X), rtol=1e-3, atol=1e97)
+
+
+@pytest.mark.parametrize(("device", "message"), [("gpu", "device expects"), ("cuda", "there is none")])
+def test_wrong_devices_are_refused(device, message):
+    if device == "cuda" and torch.cuda.is_available():
+        pytest.skip("there is a GPU")
+    with pytest.raises(ValueError, match=message):
+        NPNRegressor(device=device, max_epochs=1).fit(X, TARGETS["gaussian"])
+
+
 def test_several_targets():
     y = np.stack([TARGETS["gaussian"], 100 - 50 * X[:, 1]], axis=1)
     model = NPNRegressor(max_epochs=100, random_state=0).fit(X, y)

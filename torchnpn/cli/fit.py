@@ -148,7 +148,7 @@ def _estimator(
 def _check_device(device: str) -> None:
     try:
         torch.empty(0, device=resolve_device(device))
-    except (RuntimeError, AssertionError) as error:  # what torch raises for names and devices it does not have
+    except (ValueError, RuntimeError, AssertionError) as error:  # torch has names of many devices it cannot use
         fail(f"--device {device} cannot be used here: {str(error).splitlines()[0]}")
 
 

@@ -41,10 +41,13 @@ class Inputs(NamedTuple):
             known += w[rows] @ there
             total += w[rows] @ np.where(there, X[rows], 0.0).astype(np.float64)
         center = total / np.where(known > 0, known, 1.0)
-        square = np.zeros(X.shape[1])
+        farthest, square = np.zeros(X.shape[1]), np.zeros(X.shape[1])
         for rows in _chunks(len(X)):
-            square += w[rows] @ np.where(np.isnan(X[rows]), 0.0, X[rows] - center) ** 2
-        std = np.sqrt(square / np.where(known > 0, known, 1.0))
+            farthest = np.fmax(farthest, np.fmax.reduce(np.abs(X[rows] - center), axis=0))
+        unit = np.where(farthest > 0, farthest, 1.0)  # squares of the numbers themselves may overflow
+        for rows in _chunks(len(X)):
+            square += w[rows] @ np.where(np.isnan(X[rows]), 0.0, (X[rows] - center) / unit) ** 2
+        std = unit * np.sqrt(square / np.where(known > 0, known, 1.0))
         constant = ~(std > 1e-12 * np.abs(center))  # what rounding leaves of a constant column is not a feature
         scale, correlation = np.where(constant, 1.0, std), np.empty((0, 0))
         if missing == "conditional":

@@ -42,7 +42,9 @@ class Kind(NamedTuple):
 
 def _standardised(y: Array, weight: Array | None) -> Units:
     mean = np.average(y, axis=0, weights=weight)
-    std = np.sqrt(np.average((y - mean) ** 2, axis=0, weights=weight))
+    farthest = np.abs(y - mean).max(0)
+    unit = np.where(farthest > 0, farthest, 1.0)  # squares of the numbers themselves may overflow
+    std = unit * np.sqrt(np.average(((y - mean) / unit) ** 2, axis=0, weights=weight))
     return Units(mean, np.where(std > 1e-12 * np.abs(mean), std, 1.0))
 
 

@@ -90,7 +90,13 @@ def resolve_device(device: str | torch.device) -> torch.device:
     """The device that a `device=` argument means."""
     if device == "auto":
         return torch.device("cuda" if torch.cuda.is_available() else "cpu")
-    return torch.device(device)
+    try:
+        place = torch.device(device)
+    except (RuntimeError, TypeError):
+        raise ValueError(f'device expects "auto", "cpu", "cuda" or another name of torch\'s, got {device!r}.') from None
+    if place.type == "cuda" and not torch.cuda.is_available():
+        raise ValueError(f'device="{place}" expects a GPU that torch can use, and there is none. Take device="auto".')
+    return place
 
 
 class _Run:
