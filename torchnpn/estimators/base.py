@@ -63,6 +63,7 @@ class NPNEstimator(BaseEstimator):  # type: ignore[misc]
     _rows_seen: float
     _averages: dict[str, Any] | None  # of Adam, between calls of partial_fit
     _steps: int = 10_000  # of training, after which sets of every size have settled
+    _most_epochs: int = 1_000
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -134,7 +135,7 @@ class NPNEstimator(BaseEstimator):  # type: ignore[misc]
         return network
 
     def _train(self, x: Any, y: Any, weight: Array | None, progress: Progress | None) -> None:
-        plan = Plan.of(len(y), self.batch_size, self.max_epochs, self._steps)
+        plan = Plan.of(len(y), self.batch_size, self.max_epochs, self._steps, self._most_epochs)
         recipe = Recipe(
             epochs=plan.epochs,
             batch_size=plan.batch_size,
@@ -179,7 +180,7 @@ class NPNEstimator(BaseEstimator):  # type: ignore[misc]
 
         recipe = Recipe(
             epochs=1,
-            batch_size=Plan.of(len(y), self.batch_size, self.max_epochs, self._steps).batch_size,
+            batch_size=Plan.of(len(y), self.batch_size, self.max_epochs, self._steps, self._most_epochs).batch_size,
             learning_rate=self.learning_rate,
             optimizer=resumed,
             scheduler=None,

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from torchnpn.training import Ramp, geometric_ramp
 
-_EPOCHS = 10, 1_000  # at least, at most
+_LEAST_EPOCHS = 10
 _BATCH = 32, 1_024
 
 
@@ -19,11 +19,13 @@ class Plan(NamedTuple):
     epochs: int
 
     @classmethod
-    def of(cls, rows: int, batch_size: int | None, epochs: int | None, steps: int = 10_000) -> Plan:
+    def of(
+        cls, rows: int, batch_size: int | None, epochs: int | None, steps: int = 10_000, most_epochs: int = 1_000
+    ) -> Plan:
         """What was asked for, or else what suits that many rows: batches of about √rows, and so many steps."""
         batch = batch_size or min(max(2 ** round(math.log2(rows) / 2), _BATCH[0]), _BATCH[1])
         in_epoch = -(-rows // batch)
-        return cls(batch, epochs or min(max(round(steps / in_epoch), _EPOCHS[0]), _EPOCHS[1]))
+        return cls(batch, epochs or min(max(round(steps / in_epoch), _LEAST_EPOCHS), most_epochs))
 
 
 def ramp(kl_weight: float, least: Callable[[], float]) -> Ramp:
