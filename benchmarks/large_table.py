@@ -9,7 +9,6 @@ categories, and the target; training is as `npn fit` does it by default, but for
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import subprocess
 import sys
@@ -84,9 +83,7 @@ def main() -> None:
     parser.add_argument("--render", type=Path, metavar="PAGE", help="write the table of the record into a page")
     options = parser.parse_args()
     if options.render:
-        page = options.render.read_text(encoding="utf-8")
-        records.write(options.render, with_table(page, json.loads(options.out.read_text(encoding="utf-8"))))
-        return
+        return records.render(options.render, options.out, with_table)
     found = []
     with tempfile.TemporaryDirectory() as folder:
         table, model, out = (Path(folder) / name for name in ("table.csv", "model.npn", "out.csv"))

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import argparse
 import importlib.metadata
-import json
 import sys
 import time
 import warnings
@@ -154,9 +153,7 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--render", type=Path, metavar="PAGE", help="only render the record into a page")
     options = parser.parse_args(arguments)
     if options.render:
-        record = json.loads(RECORD.read_text(encoding="utf-8"))
-        records.write(options.render, with_table(options.render.read_text(encoding="utf-8"), record))
-        return
+        return records.render(options.render, RECORD, with_table)
     sets = map(npn.datasets.load, SETS)
     if options.quick:
         record = study(map(few_rows, sets), QUICK_EPOCHS)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime
 import json
 import platform
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +28,12 @@ def circumstances(device: str = "cpu") -> dict[str, Any]:
         "device": torch.cuda.get_device_name() if device == "cuda" else f"CPU, {platform.machine()}",
         "date": datetime.datetime.now(datetime.UTC).date().isoformat(),
     }
+
+
+def render(page: Path, record: Path, with_table: Callable[[str, dict[str, Any]], str]) -> None:
+    """Write the table of a record into a page."""
+    found = json.loads(record.read_text(encoding="utf-8"))
+    write(page, with_table(page.read_text(encoding="utf-8"), found))
 
 
 def write_json(path: Path, record: dict[str, Any]) -> None:

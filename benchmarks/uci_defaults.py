@@ -9,7 +9,6 @@ Writes results/uci_defaults.json and prints a table. The last columns are what t
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import sys
 import time
@@ -121,9 +120,7 @@ def main() -> None:
     parser.add_argument("--render", type=Path, metavar="PAGE", help="write the table of the record into a page")
     options = parser.parse_args()
     if options.render:
-        page = options.render.read_text(encoding="utf-8")
-        records.write(options.render, with_table(page, json.loads(options.out.read_text(encoding="utf-8"))))
-        return
+        return records.render(options.render, options.out, with_table)
     start = time.perf_counter()
     jobs = [(name, i) for name in options.sets for i in range(len(npn.datasets.load(name).splits))[: options.splits]]
     jobs.sort(key=lambda job: -len(npn.datasets.load(job[0]).y))  # the longest first
