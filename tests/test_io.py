@@ -15,11 +15,9 @@ import numpy as np
 import pytest
 import safetensors.torch
 import torch
-from sklearn.exceptions import NotFittedError
 
 import torchnpn
 from torchnpn import families, io, likelihoods, nn
-from torchnpn.estimators import NPNAutoencoder, NPNClassifier, NPNRegressor
 from torchnpn.io import ModelFileError, allowed
 
 # The first file of format 1: Sequential(Linear(2, 1), LeakyReLU(0.25)), all weights 1, 2, …, 6. It must load for ever.
@@ -397,100 +395,3 @@ def test_what_an_estimator_refuses_is_a_bad_file(tmp_path):
     with pytest.raises(ModelFileError, match=r"not those of a TableModel \(TypeError: no names") as caught:
         io.load(tmp_path / "table.npn")
     assert len(str(caught.value)) < 1000
-
-
-def rows() -> tuple[np.ndarray, np.ndarray]:
-    rng = np.random.default_rng(0)
-    X = rng.normal(size=(40, 3))
-    X[3, 1] = np.nan
-    return X, np.exp(X[:, 0])
-
-
-TARGETS = {
-    "gaussian": lambda y: y,
-    "gamma": lambda y: y,
-    "poisson": np.floor,
-    "negative_binomial": np.floor,
-    "beta": lambda y: y / (1 + y),
-}
-
-
-@pytest.mark.parametrize("family", TARGETS)
-def test_regressors_come_back(family, tmp_path):
-    X, y = rows()
-    model = NPNRegressor(family, hidden=(4, 3), dropout=0.1, max_epochs=1, random_state=0).fit(X, TARGETS[family](y))
-    io.save(model, tmp_path / "model.npn")
-    loaded = io.load(tmp_path / "model.npn")
-    assert type(loaded) is NPNRegressor
-    assert loaded.get_params() == model.get_params()
-    for one, other in zip(model.predict_variance(X), loaded.predict_variance(X), strict=True):
-        np.testing.assert_array_equal(one, other, strict=True)
-    np.testing.assert_array_equal(model.predict_quantile(X, 0.9), loaded.predict_quantile(X, 0.9), strict=True)
-    told = io.describe(tmp_path / "model.npn")
-    assert told["type"] == "NPNRegressor"
-    assert told["families"] == [family]
-    assert told["architecture"][0].startswith("NPNRegressor(activation='relu', ")
-
-
-def test_other_shapes_of_targets_come_back(tmp_path):
-    X, y = rows()
-    model = NPNRegressor(hidden=(4,), noise="varying", max_epochs=1).fit(X, np.stack([y, -y], 1))
-    io.save(model, tmp_path / "model.npn")
-    np.testing.assert_array_equal(model.predict(X), io.load(tmp_path / "model.npn").predict(X), strict=True)
-
-
-@pytest.mark.parametrize(
-    "labels",
-    [
-        ["no", "yes", "é"],
-        [3, -1, 2**40],
-        [True, False],
-        [0.0, 1.0, 2.0],
-        np.array(["a", "b"], object),
-        np.uint8([7, 9]),
-    ],
-    ids=str,
-)
-def test_classifiers_come_back(labels, tmp_path):
-    X, _ = rows()
-    y = np.resize(np.asarray(labels), len(X))
-    model = NPNClassifier(hidden=(4,), max_epochs=1, random_state=0).fit(X, y)
-    io.save(model, tmp_path / "model.npn")
-    loaded = io.load(tmp_path / "model.npn")
-    np.testing.assert_array_equal(model.classes_, loaded.classes_, strict=True)
-    np.testing.assert_array_equal(model.predict(X), loaded.predict(X), strict=True)
-    np.testing.assert_array_equal(model.predict_proba(X), loaded.predict_proba(X), strict=True)
-
-
-def test_autoencoders_come_back(tmp_path):
-    X, _ = rows()
-    model = NPNAutoencoder(hidden=(4, 2), max_epochs=1, random_state=0).fit(X)
-    io.save(model, tmp_path / "model.npn")
-    loaded = io.load(tmp_path / "model.npn")
-    np.testing.assert_array_equal(model.transform(X), loaded.transform(X), strict=True)
-    np.testing.assert_array_equal(model.score_samples(X), loaded.score_samples(X), strict=True)
-
-
-def test_names_of_features_come_back(tmp_path):
-    pandas = pytest.importorskip("pandas")
-    X, y = rows()
-    frame = pandas.DataFrame(X, columns=["a", "b b", "ç"])
-    model = NPNRegressor(hidden=(4,), max_epochs=1).fit(frame, y)
-    io.save(model, tmp_path / "model.npn")
-    loaded = io.load(tmp_path / "model.npn")
-    np.testing.assert_array_equal(loaded.feature_names_in_, model.feature_names_in_, strict=True)
-    np.testing.assert_array_equal(loaded.predict(frame), model.predict(frame))
-    with pytest.raises(ValueError, match="feature names"):
-        loaded.predict(frame[["ç", "a", "b b"]])
-    assert io.describe(tmp_path / "model.npn")["plain"]["feature_names"] == ["a", "b b", "ç"]
-
-
-def test_unfitted_estimator_is_refused(tmp_path):
-    with pytest.raises(NotFittedError):
-        io.save(NPNRegressor(), tmp_path / "model.npn")
-    assert list(tmp_path.iterdir()) == []
-
-
-def test_own_subclass_of_an_estimator_is_refused(tmp_path):
-    with pytest.raises(TypeError, match=r"save expects .*, got .*NPNRegressor"):
-        io.save(type("NPNRegressor", (NPNRegressor,), {})(), tmp_path / "model.npn")
