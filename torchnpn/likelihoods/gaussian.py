@@ -8,6 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from torchnpn import kernels
 from torchnpn.families import Gaussian
 from torchnpn.likelihoods.base import Array, Likelihood, LossGradient, VarianceParts, latent, learnt, share_of_elbo
 from torchnpn.likelihoods.limits import LOG_VARIANCE, limited
@@ -50,6 +51,8 @@ class GaussianNoise(Likelihood):
 
     def _row_loss(self, o: Moments, y: Tensor) -> Tensor:
         (m, s), noise = latent(o), self.noise
+        if (fused := kernels.gaussian_loss(m, s, y, noise, self.elbo)) is not None:
+            return fused
         error2 = (y.to(m.dtype) - m) ** 2
         bound = 0.5 * ((error2 + s) / noise + torch.log(noise) + _LOG_2PI)
         return _mixed(error2, s + noise, bound, self.elbo).sum(-1)

@@ -73,13 +73,13 @@ class Heaviside(Activation):
 class Sigmoid(Activation):
     """`maps.sigmoid`."""
 
-    map = staticmethod(maps.sigmoid)
+    map = staticmethod(kernels.sigmoid)
 
 
 class Tanh(Activation):
     """`maps.tanh`."""
 
-    map = staticmethod(maps.tanh)
+    map = staticmethod(kernels.tanh)
 
 
 class Erf(Activation):
@@ -165,3 +165,5 @@ BY_NAME: dict[str, type[Activation]] = {
     "cos": Cos,
     "square": Square,
 }
+
+FUSED: dict[type[nn.Module], str] = {ReLU: "relu", Sigmoid: "sigmoid", Tanh: "tanh"}  # those that end a linear kernel

@@ -9,12 +9,13 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor, nn
 
-from torchnpn import families
+from torchnpn import families, kernels
 from torchnpn.families import Bernoulli as BernoulliFamily
 from torchnpn.families import Beta, ExponentialFamily, Gaussian, Poisson
 from torchnpn.moments import Moments
-from torchnpn.nn.activation import BY_NAME
+from torchnpn.nn.activation import BY_NAME, FUSED
 from torchnpn.nn.convert import as_moments
+from torchnpn.nn.layers import chain_of
 from torchnpn.nn.linear import Linear
 from torchnpn.nn.neurons import Bernoulli, Power, Saturating
 from torchnpn.nn.noise import Dropout
@@ -26,10 +27,41 @@ class Sequential(nn.Sequential):
     """Modules in order; takes a tensor or moments, gives moments."""
 
     def forward(self, a: Moments | Tensor) -> Moments:
-        o = as_moments(a)
-        for module in self:
-            o = module(o)
+        o, modules = as_moments(a), list(self)
+        trains = torch.is_grad_enabled() or any(module.training for module in modules)
+        if not trains and (predicted := _predicted(modules, o)) is not None:
+            return predicted
+        while modules:
+            module = modules.pop(0)
+            fused = _fused(module, modules[0], o) if modules else None
+            if fused is None:
+                o = module(o)
+            else:
+                o = fused
+                modules.pop(0)
         return o
+
+
+def _predicted(modules: list[nn.Module], a: Moments) -> Moments | None:
+    """All of a network's forward pass on a CUDA device, one kernel a layer; None where that does not apply."""
+    first = modules[0] if modules else None
+    if not isinstance(first, (Linear, Dropout)) or not isinstance(a, Moments) or not isinstance(a.mean, Tensor):
+        return None
+    if not a.mean.is_cuda or (chain := chain_of(modules)) is None:
+        return None
+    parts = [(layer.linear.weight, layer.linear.bias, layer.activation) for layer in chain.layers]
+    return kernels.network(a, parts)  # type: ignore[arg-type]  # a chain's layers have biases
+
+
+def _fused(module: nn.Module, after: nn.Module, a: Moments) -> Moments | None:
+    """A linear layer and the activation after it in one kernel, where there is one and nobody listens in between."""
+    if type(module) is not Linear or module._forward_hooks or after._forward_pre_hooks or after._forward_hooks:
+        return None
+    if type(after) in FUSED:
+        return module.with_activation(a, FUSED[type(after)])
+    if type(after) is Saturating and after.family is families.Gamma:
+        return module.with_activation(a, "gamma", after.tau, after.r, after.r if after.q is None else after.q)
+    return None
 
 
 class Flatten(nn.Module):

@@ -5,13 +5,14 @@ from __future__ import annotations
 import scipy.sparse
 from torch import Tensor
 
+from torchnpn.kernels.sparse_linear import SparseBatch
 from torchnpn.moments import Moments
 
 
 def as_moments(a: Moments | Tensor) -> Moments:
-    """`a` as moments; a tensor is a point. A scipy CSR matrix passes as it is, for a first linear layer."""
+    """`a` as moments; a tensor is a point. Sparse rows pass as they are, for a first linear layer."""
     if isinstance(a, Tensor):
         return Moments(a)
-    if isinstance(a, Moments) or scipy.sparse.issparse(a):
+    if isinstance(a, (Moments, SparseBatch)) or scipy.sparse.issparse(a):
         return a
     raise TypeError(f"A layer expects a tensor or npn.Moments(mean, variance), got {type(a).__name__}.")

@@ -7,7 +7,8 @@ from torch import Tensor, nn
 from torch.distributions import constraints
 
 from torchnpn import families, kernels
-from torchnpn.families import ExponentialFamily
+from torchnpn.families import ExponentialFamily, Gaussian
+from torchnpn.kernels import sparse_linear
 from torchnpn.moments import Moments
 from torchnpn.nn.convert import as_moments
 from torchnpn.nn.parameter import RandomParameter, initial_moments
@@ -55,15 +56,34 @@ class Linear(nn.Module):
 
     def forward(self, a: Moments | Tensor) -> Moments:  # (*replicas, batch, in) -> (*replicas, batch, out)
         a = as_moments(a)
+        if sparse_linear.takes(a) and self.weight.family is Gaussian:
+            bias = None if self.bias is None else self.bias.moments
+            mean, log_std = self.weight.free
+            return sparse_linear.gaussian_linear(a, mean, log_std, bias)  # type: ignore[arg-type]
+        if (o := self.with_activation(a)) is not None:
+            return o
         if torch.is_grad_enabled() and self.weight.lies_still and not self.replicas:
             W, W_log_std = self.weight.numbers, self.weight.free[1]
             b, b_log_std = (None, None) if self.bias is None else (self.bias.numbers, self.bias.free[1])
             if kernels.takes_log_std(a, W, b):
                 return kernels.gaussian_linear(a, W, W_log_std, b, b_log_std)
-        weight = self.weight.moments
-        if self.averages:
-            weight = weight * (1 / weight.mean.sum(-1, keepdim=True))
+        weight = self._weight()
         return kernels.linear(a, weight, None if self.bias is None else self.bias.moments)
+
+    def with_activation(self, a: Moments, activation: str = "none", *constants: float) -> Moments | None:
+        """The layer and an activation after it in one kernel; None where there is no such kernel."""
+        if not self.weight.free[0].is_cuda:
+            return None
+        if self.weight.family is Gaussian:
+            W, b = Moments(*self.weight.free), None if self.bias is None else Moments(*self.bias.free)
+            return kernels.linear_activation(a, W, b, activation, *constants, log_std=True)
+        return kernels.linear_activation(
+            a, self._weight(), None if self.bias is None else self.bias.moments, activation, *constants
+        )
+
+    def _weight(self) -> Moments:
+        weight = self.weight.moments
+        return weight * (1 / weight.mean.sum(-1, keepdim=True)) if self.averages else weight
 
     def extra_repr(self) -> str:
         replicas = f", replicas={self.replicas}" if self.replicas else ""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from torch import Tensor, nn
 
-from torchnpn import families, maps
+from torchnpn import families, kernels, maps
 from torchnpn.families import ExponentialFamily
 from torchnpn.moments import Moments
 from torchnpn.nn.convert import as_moments
@@ -29,7 +29,7 @@ class Saturating(nn.Module):
         self.family, self.tau, self.r, self.q = families.resolve(family), tau, r, q
 
     def forward(self, o: Moments | Tensor) -> Moments:
-        return maps.saturating(self.family.project(as_moments(o)), self.tau, self.r, self.q)
+        return kernels.saturating(self.family, as_moments(o), self.tau, self.r, self.q)
 
     def extra_repr(self) -> str:
         height = "" if self.q is None else f", q={self.q:g}"

@@ -15,9 +15,9 @@ everywhere:
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import MISSING, fields
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -124,12 +124,12 @@ def initial_moments(
     return Moments(mean, mean + variance if support is constraints.nonnegative_integer else variance)
 
 
-class _Cached(NamedTuple):
-    """Moments, and the addresses and versions of the free tensors they were computed from."""
+class _Kept(NamedTuple):
+    """A value, and the addresses and versions of the free tensors it was computed from."""
 
     state: tuple[int, ...]
-    moments: Moments
-    keep: list[Tensor]  # while these live, no other tensor can come to lie at their addresses
+    value: Any
+    free: list[Tensor]  # while these live, no other tensor can come to lie at their addresses
 
 
 def _is_tracked(free: Tensor) -> bool:
@@ -155,8 +155,8 @@ class RandomParameter(nn.Module):
         self._coordinates = coordinates(self.family)
         for name, value in zip(self._coordinates.names, self._coordinates.free(initial), strict=True):
             self.register_parameter(name, nn.Parameter(value.detach().clone()))
-        self._cached: _Cached | None = None
-        self._memory: Tensor | None = None
+        self._kept: dict[str, _Kept] = {}
+        self._rooms: dict[str, Tensor] = {}
 
     @property
     def free(self) -> list[Tensor]:
@@ -170,17 +170,21 @@ class RandomParameter(nn.Module):
         torch does not count the changes made by a fused optimizer, nor those through `.data`. Therefore nothing is kept
         in training mode, nor across a pass with gradients, nor across a call of `train()` or `eval()`.
         """
-        free = self.free
         if torch.compiler.is_compiling():
-            return self._coordinates.moments(*free)
+            return self._coordinates.moments(*self.free)
+        moments: Moments = self.kept("moments", lambda: self._coordinates.moments(*self.free))
+        return moments
+
+    def kept(self, name: str, compute: Callable[[], Any]) -> Any:
+        """What `compute` makes of the free tensors, kept under a name as `moments` are."""
+        free = self.free
         if self.training or torch.is_grad_enabled() or not all(map(_is_tracked, free)):
-            if self._cached is not None:
-                self._cached = None
-            return self._coordinates.moments(*free)
+            self._kept.clear()
+            return compute()
         state = tuple(number for t in free for number in (t.data_ptr(), t._version))
-        if self._cached is None or self._cached.state != state:
-            self._cached = _Cached(state, self._coordinates.moments(*free), [t.detach() for t in free])
-        return self._cached.moments
+        if name not in self._kept or self._kept[name].state != state:
+            self._kept[name] = _Kept(state, compute(), [t.detach() for t in free])
+        return self._kept[name].value
 
     @property
     def lies_still(self) -> bool:
@@ -194,12 +198,17 @@ class RandomParameter(nn.Module):
     @property
     def numbers(self) -> Moments:
         """For Gaussian parameters: the mean itself, and the variance without a graph, always in the same memory."""
-        self._cached = None
+        self._kept.clear()
         log_std = self.free[1].detach()
-        kept = self._memory
-        if kept is None or (kept.shape, kept.dtype, kept.device) != (log_std.shape, log_std.dtype, log_std.device):
-            self._memory = torch.empty_like(log_std)
-        return Moments(self.free[0], torch.mul(log_std, 2, out=self._memory).exp_())
+        room = self.room("variance", log_std.shape, log_std.dtype)
+        return Moments(self.free[0], torch.mul(log_std, 2, out=room).exp_())
+
+    def room(self, name: str, shape: Sequence[int], dtype: torch.dtype) -> Tensor:
+        """Memory under a name, the same in every call, so that a CUDA graph may go on reading it."""
+        found, device = self._rooms.get(name), self.free[0].device
+        if found is None or (found.shape, found.dtype, found.device) != (torch.Size(shape), dtype, device):
+            found = self._rooms[name] = torch.empty(shape, dtype=dtype, device=device)
+        return found
 
     @property
     def distribution(self) -> ExponentialFamily:
@@ -211,11 +220,11 @@ class RandomParameter(nn.Module):
         return self.free[0].shape
 
     def train(self, mode: bool = True) -> RandomParameter:
-        self._cached = None
+        self._kept.clear()
         return super().train(mode)
 
     def __getstate__(self) -> dict[str, object]:
-        return {**self.__dict__, "_cached": None, "_memory": None, "_coordinates": None}
+        return {**self.__dict__, "_kept": {}, "_rooms": {}, "_coordinates": None}
 
     def __setstate__(self, state: dict[str, object]) -> None:
         super().__setstate__(state)

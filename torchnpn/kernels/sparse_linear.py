@@ -1,0 +1,121 @@
+"""The linear transformation of sparse rows: the input is never made dense, and x and x² share one index.
+
+A batch of sparse rows has one shape for every batch, so that a CUDA graph can hold the whole step. On a CUDA device
+Triton kernels do the work; elsewhere torch's bags of embeddings do, with the columns of the weights as embeddings.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+from functools import cache
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+from torchnpn.moments import Moments
+
+
+class SparseBatch(NamedTuple):
+    """Rows that are zero but for a few entries, each row padded to the same width by entries of value 0.
+
+    A row names each of its columns once; a padding entry may name any.
+    """
+
+    columns: Tensor  # (*replicas, batch, width), int32
+    values: Tensor  # (*replicas, batch, width)
+    features: int
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """That of the rows if they were dense: (*replicas, batch, features)."""
+        return *self.columns.shape[:-1], self.features
+
+    def part(self, start: int, stop: int) -> Tensor:  # (*replicas, batch, stop - start)
+        """The features from `start` to `stop` - 1 as a dense tensor."""
+        inside = (self.columns >= start) & (self.columns < stop)
+        index = (self.columns - start).remainder(stop - start).long()  # entries outside add 0 somewhere
+        dense = self.values.new_zeros((*self.columns.shape[:-1], stop - start))
+        return dense.scatter_add_(-1, index, torch.where(inside, self.values, 0))
+
+    def dense(self) -> Tensor:  # (*replicas, batch, features)
+        """All of it."""
+        return self.part(0, self.features)
+
+
+def takes(a: object) -> bool:
+    """Whether an input of `kernels.linear` belongs here."""
+    return isinstance(a, SparseBatch)
+
+
+def linear(x: SparseBatch, W: Moments, b: Moments | None = None) -> Moments:
+    """Moments of o = x Wᵀ + b for known sparse rows x (paper, Eqs. 1-2); x has no gradient.
+
+        o_m = x W_mᵀ + b_m,    o_s = x² W_sᵀ + b_s.
+
+    Args:
+        x: Rows (*replicas, batch, in_features); replica dimensions may be left out, to be shared.
+        W: Weights (*replicas, out_features, in_features).
+        b: Biases (*replicas, out_features), or None.
+
+    Returns:
+        Output moments (*replicas, batch, out_features); gradients to W are dense, and the same in every run.
+    """
+    _check(x, W, b)
+    if W.variance is not None and _by_triton(x, W.mean):
+        from torchnpn.kernels.triton import sparse
+
+        return _add(Moments(*sparse.products(x.columns, x.values, W.mean, W.variance)), b)
+    o_m = _bags(x, x.values, W.mean)
+    return _add(Moments(o_m, None if W.variance is None else _bags(x, x.values**2, W.variance)), b)
+
+
+def gaussian_linear(x: SparseBatch, W_m: Tensor, W_log_std: Tensor, b: Moments | None = None) -> Moments:
+    """The same for weights learnt as W_s = exp(2ℓ): exp is taken of the columns that the rows name, and of no other."""
+    if not _by_triton(x, W_m):
+        return linear(x, Moments(W_m, torch.exp(2 * W_log_std)), b)
+    from torchnpn.kernels.triton import sparse
+
+    _check(x, Moments(W_m, W_log_std), b)
+    return _add(Moments(*sparse.products(x.columns, x.values, W_m, W_log_std, log_std=True)), b)
+
+
+def _by_triton(x: SparseBatch, W: Tensor) -> bool:
+    return x.values.is_cuda and W.is_cuda and not torch.compiler.is_compiling() and _has_triton()
+
+
+@cache
+def _has_triton() -> bool:
+    return importlib.util.find_spec("triton") is not None
+
+
+def _bags(x: SparseBatch, values: Tensor, W: Tensor) -> Tensor:
+    """Σ_k values_k W[:, columns_k], over leading replica dimensions."""
+    *replicas, n_out, n_in = W.shape
+    lead = torch.broadcast_shapes(tuple(replicas), x.columns.shape[:-2])
+    table = W.expand(*lead, n_out, n_in).mT.reshape(-1, n_out)  # (replicas · in, out)
+    batch, width = x.columns.shape[-2:]
+    first = torch.arange(0, table.shape[0], n_in, device=W.device).view(*lead, 1, 1)
+    columns = (x.columns + first).expand(*lead, batch, width).reshape(-1, width)
+    each = values.to(W.dtype).expand(*lead, batch, width).reshape(-1, width)
+    return functional.embedding_bag(columns, table, mode="sum", per_sample_weights=each).view(*lead, batch, n_out)
+
+
+def _add(o: Moments, b: Moments | None) -> Moments:
+    if b is None:
+        return o
+    return o + Moments(b.mean.unsqueeze(-2), None if b.variance is None else b.variance.unsqueeze(-2))
+
+
+def _check(x: SparseBatch, W: Moments, b: Moments | None) -> None:
+    if W.mean.dim() < 2 or x.columns.dim() < 2 or W.mean.shape[-1] != x.features:
+        raise ValueError(
+            f"linear expects weights (*replicas, out, in) and sparse rows (*replicas, batch, in) with the same number "
+            f"of in features, got W.mean of shape {tuple(W.mean.shape)} and rows of shape {x.shape}."
+        )
+    if b is not None and b.mean.shape[-1:] != W.mean.shape[-2:-1]:
+        raise ValueError(
+            f"linear expects a bias for each of the {W.mean.shape[-2]} out features, got b.mean of shape "
+            f"{tuple(b.mean.shape)}."
+        )

@@ -1,0 +1,147 @@
+"""The loss of `likelihoods.GaussianNoise` in one kernel, its gradients in another: no temporary as large as the output.
+
+With r = y - m, t = s + σ² and e the share of the ELBO, the loss of a row is the sum over its targets of
+
+    ½ ((1 - e) (r²/t + log t) + e ((r² + s)/σ² + log σ²) + log 2π),
+
+and for an upstream gradient g of the row, by t alone ∂t = ½ g (1 - e) (1 - r²/t)/t,
+
+    ∂m = -g r ((1 - e)/t + e/σ²),    ∂s = ∂t + ½ g e/σ²,    ∂σ² = ∂t + ½ g e (1 - (r² + s)/σ²)/σ².
+"""
+
+# mypy: ignore-errors
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+import triton
+import triton.language as tl
+from torch import Tensor
+
+_TARGETS = 1024  # of a row, for one program
+
+
+def rows(m: Tensor, s: Tensor, y: Tensor, noise: Tensor, elbo: float) -> Tensor:  # -> (*replicas, batch)
+    """Loss of each row, with gradients to m, s and σ².
+
+    Args:
+        m: Latent means (*replicas, batch, targets).
+        s: Latent variances, of the same shape.
+        y: Targets (batch, targets), or of the shape of m.
+        noise: σ² (*replicas, 1, targets), or (*replicas, 1, 1) for one shared by all targets.
+        elbo: The share e.
+    """
+    own = y.dim() > 2  # rows of each replica, not the same for all
+    y = y.expand(m.shape).flatten(0, -3) if own else y[None]
+    y = y if y.stride(-1) == 1 else y.contiguous()
+    shape = m.shape[:-2].numel(), *m.shape[-2:]
+    noise = noise.expand(*m.shape[:-2], 1, noise.shape[-1]).reshape(shape[0], 1, -1)
+    return _Rows.apply(m.reshape(shape), s.reshape(shape), y, noise, elbo, own).view(m.shape[:-1])
+
+
+class _Rows(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, m: Tensor, s: Tensor, y: Tensor, noise: Tensor, elbo: float, own: bool) -> Tensor:
+        m, s, noise = m.contiguous(), s.contiguous(), noise.contiguous()
+        ctx.save_for_backward(m, s, y, noise)
+        ctx.arguments = arguments = _arguments(m, y, noise, elbo, own)
+        replicas, batch, targets = m.shape
+        parts = m.new_empty(replicas, batch, triton.cdiv(targets, _TARGETS))
+        _forward[(batch, parts.shape[2], replicas)](m, s, y, noise, parts, *arguments)
+        return parts.sum(-1)
+
+    @staticmethod
+    @torch.autograd.function.once_differentiable
+    def backward(ctx: Any, g: Tensor) -> tuple[Tensor | None, ...]:
+        m, s, y, noise = ctx.saved_tensors
+        replicas, batch, targets = m.shape
+        parts = triton.cdiv(targets, _TARGETS)
+        by_m, by_s = torch.empty_like(m), torch.empty_like(s)
+        shared = noise.shape[-1] == 1  # then one number a program, else one for each target of each row
+        by_noise = m.new_empty(replicas, batch, parts if shared else targets)
+        _backward[(batch, parts, replicas)](m, s, y, noise, g.contiguous(), by_m, by_s, by_noise, *ctx.arguments)
+        total = by_noise.sum((1, 2), keepdim=True) if shared else by_noise.sum(1, keepdim=True)
+        return by_m, by_s, None, total, None, None
+
+
+def _arguments(m: Tensor, y: Tensor, noise: Tensor, elbo: float, own: bool) -> tuple[Any, ...]:
+    replica = y.stride(0) if own else 0
+    return replica, y.stride(1), m.shape[1], m.shape[2], elbo, noise.shape[-1] == 1, _TARGETS
+
+
+@triton.jit
+def _at(m, s, y, noise, replica_stride, row_stride, batch, targets, SHARED: tl.constexpr, TARGETS: tl.constexpr):
+    """What a program looks at: where it is, and residuals, variances and noises there."""
+    row, replica = tl.program_id(0), tl.program_id(2).to(tl.int64)
+    target = tl.program_id(1) * TARGETS + tl.arange(0, TARGETS)
+    inside = target < targets
+    at = (replica * batch + row) * targets + target
+    mean = tl.load(m + at, mask=inside, other=0.0)
+    variance = tl.load(s + at, mask=inside, other=0.0)
+    value = tl.load(y + replica * replica_stride + row.to(tl.int64) * row_stride + target, mask=inside, other=0.0)
+    if SHARED:
+        sigma2 = tl.load(noise + replica)
+    else:
+        sigma2 = tl.load(noise + replica * targets + target, mask=inside, other=1.0)
+    return at, inside, value.to(mean.dtype) - mean, variance, sigma2
+
+
+@triton.jit
+def _forward(
+    m,
+    s,
+    y,
+    noise,
+    parts,
+    replica_stride,
+    row_stride,
+    batch,
+    targets,
+    elbo,
+    SHARED: tl.constexpr,
+    TARGETS: tl.constexpr,
+):
+    _, inside, r, variance, sigma2 = _at(m, s, y, noise, replica_stride, row_stride, batch, targets, SHARED, TARGETS)
+    t = variance + sigma2
+    predictive = r * r / t + tl.log(t)
+    bound = (r * r + variance) / sigma2 + tl.log(sigma2)
+    loss = 0.5 * ((1 - elbo) * predictive + elbo * bound + 1.8378770664093453)  # log 2π
+    row, replica = tl.program_id(0), tl.program_id(2).to(tl.int64)
+    part = (replica * batch + row) * tl.num_programs(1) + tl.program_id(1)
+    tl.store(parts + part, tl.sum(tl.where(inside, loss, 0.0)))
+
+
+@triton.jit
+def _backward(
+    m,
+    s,
+    y,
+    noise,
+    g,
+    by_m,
+    by_s,
+    by_noise,
+    replica_stride,
+    row_stride,
+    batch,
+    targets,
+    elbo,
+    SHARED: tl.constexpr,
+    TARGETS: tl.constexpr,
+):
+    at, inside, r, variance, sigma2 = _at(m, s, y, noise, replica_stride, row_stride, batch, targets, SHARED, TARGETS)
+    row, replica = tl.program_id(0), tl.program_id(2).to(tl.int64)
+    weight = tl.load(g + replica * batch + row)
+    t, bound = variance + sigma2, elbo / sigma2
+    predictive = (1 - elbo) / t
+    by_t = 0.5 * weight * predictive * (1 - r * r / t)
+    tl.store(by_m + at, -weight * r * (predictive + bound), mask=inside)
+    tl.store(by_s + at, by_t + 0.5 * weight * bound, mask=inside)
+    by_sigma2 = by_t + 0.5 * weight * bound * (1 - (r * r + variance) / sigma2)
+    if SHARED:
+        part = (replica * batch + row) * tl.num_programs(1) + tl.program_id(1)
+        tl.store(by_noise + part, tl.sum(tl.where(inside, by_sigma2, 0.0)))
+    else:
+        tl.store(by_noise + at, by_sigma2, mask=inside)

@@ -1,0 +1,376 @@
+"""One layer's three passes, each by the kernel or the products that suit its size.
+
+Small products are bound by launches and memory: there the kernels of `products` do all of a pass at once. Large ones
+are bound by arithmetic: there the vendor's matrix products are hard to beat, and `elementwise` stands between them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import NamedTuple
+
+import torch
+import triton
+from torch import Tensor
+
+from torchnpn.kernels.triton import elementwise, products, update
+
+_LARGE = 2**30  # multiplications in a product, over all replicas, from which the library's products are taken
+_BLOCK = 1024
+_MOST_PARTS = 700  # of sums that each program adds up for itself
+_LONG = 1024  # rows of a batch, from which their sum has a kernel of its own
+
+
+class Gradient(NamedTuple):
+    """Gradients by a mean and a variance, (R, batch, features)."""
+
+    m: Tensor
+    s: Tensor
+
+
+class Activation(NamedTuple):
+    """An activation by name ("none", "relu", "sigmoid", "tanh", "gamma"), and the constants of the last."""
+
+    name: str = "none"
+    tau: float = 1.0
+    r: float = 1.0
+    q: float = 1.0
+
+
+class Drop(NamedTuple):
+    """Sampled dropout: its probability, and what a mask is drawn from."""
+
+    p: float
+    seed: Tensor  # int64, one number
+    cursor: Tensor  # int32 (replicas,), the number of the step; the same in both passes
+    salt: int  # another for each layer
+
+
+class Precision(NamedTuple):
+    """In what the factors of products are taken; sums are always float32."""
+
+    mean: str = "tf32"  # or "ieee" for all of float32
+    variance: torch.dtype = torch.bfloat16  # or float32
+
+
+FAST, FULL = Precision(), Precision("ieee", torch.float32)
+
+
+class Weights(NamedTuple):
+    """Parameters of a layer with one leading dimension of replicas: (R, out, in) and (R, out)."""
+
+    W_m: Tensor
+    W_v: Tensor  # variance, or log standard deviation
+    b_m: Tensor | None
+    b_v: Tensor | None
+    log_std: bool  # what W_v and b_v are
+    pair: Tensor  # (R, out, 2 · in), [W_s | W_m²] in low precision; (R, out, in), W_s alone, where the input is a point
+
+
+class Signal(NamedTuple):
+    """What passes between two layers, (R or 1, batch, features)."""
+
+    m: Tensor
+    s: Tensor | None  # None for a point, or where only the pair is needed
+    pair: Tensor  # (R, batch, 2 · features), [s + m² | s] in low precision; (R, batch, features), m² alone, for a point
+
+    @property
+    def random(self) -> bool:
+        """Whether this is no point."""
+        return self.pair.shape[-1] != self.m.shape[-1]
+
+
+class Forward(NamedTuple):
+    """A layer's output, and what its backward pass needs."""
+
+    a: Signal
+    o_m: Tensor
+    o_s: Tensor
+
+
+def point_or_random(m: Tensor, s: Tensor | None, precision: Precision) -> Signal:
+    """Moments (R, batch, features) as a signal."""
+    R, M, K = m.shape
+    pair = m.new_empty(R, M, K if s is None else 2 * K, dtype=precision.variance)
+    elementwise.pair_of_inputs_kernel[(triton.cdiv(m.numel(), _BLOCK),)](
+        m, _or(s, m), pair, m.numel(), K, HAS_S=s is not None, BLOCK=_BLOCK
+    )
+    return Signal(m, s, pair)
+
+
+def fill_pair_(w: Weights) -> None:
+    """Compute the pair of the weights as they are now."""
+    K = w.W_m.shape[-1]
+    elementwise.pair_of_weights_kernel[(triton.cdiv(w.W_m.numel(), _BLOCK),)](
+        w.W_m, w.W_v, w.pair, w.W_m.numel(), K, LOG_STD=w.log_std, SQUARE=w.pair.shape[-1] != K, BLOCK=_BLOCK
+    )
+
+
+def weights(
+    W_m: Tensor, W_v: Tensor, b_m: Tensor | None, b_v: Tensor | None, log_std: bool, point: bool, precision: Precision
+) -> Weights:
+    """Parameters (R, out, in), (R, out) with room for their pair; `point` says whether the layer's input is one."""
+    R, N, K = W_m.shape
+    return Weights(W_m, W_v, b_m, b_v, log_std, W_m.new_empty(R, N, K if point else 2 * K, dtype=precision.variance))
+
+
+def forward(
+    a: Signal,
+    w: Weights,
+    act: Activation,
+    *,
+    drop: Drop | None = None,
+    keep: bool = True,
+    last: bool = False,
+    precision: Precision = FAST,
+) -> Forward:
+    """a' = f(a Wᵀ + b), and o = a Wᵀ + b itself where `keep`.
+
+    The output is given as its pair, for a layer above, or as its variance where this layer is the `last`.
+    """
+    R, N, K = w.W_m.shape
+    M = a.m.shape[-2]
+    out_m = a.m.new_empty(R, M, N)
+    out_s = torch.empty_like(out_m) if last else None
+    pair = out_m if last else a.m.new_empty(R, M, 2 * N, dtype=precision.variance)
+    plain = act.name == "none" and drop is None
+    ends = {"HAS_B": w.b_m is not None, "LOG_STD": w.log_std, "ACT": act.name, "DROP": drop is not None}
+    outputs = {"STORE_S": last, "PAIR": not last}
+    settings = (*act[1:], *_chance(drop))
+    if is_large(R, M, N, K):
+        o_m, o_s = _product(a.m, w.W_m.mT, precision), _product(a.pair, w.pair.mT, precision)
+        elementwise.finish_forward_kernel[(triton.cdiv(M, 8) * triton.cdiv(N, 128), R)](
+            o_m, o_s, _or(w.b_m, w.W_m), _or(w.b_v, w.W_m), out_m, _or(out_s, out_m), pair,
+            *_randomness(drop, a.m), M, N, *settings, **ends, **outputs, BM=8, BN=128,
+        )  # fmt: skip
+        out_m, out_s = (o_m, o_s if last else None) if plain else (out_m, out_s)
+        return Forward(Signal(out_m, out_s, pair), o_m, o_s)
+    save = keep and not (plain and last)
+    o_m, o_s = (torch.empty_like(out_m), torch.empty_like(out_m)) if save else (out_m, _or(out_s, out_m))
+    BM, BN, BK, warps, stages = _tiles("forward", R, M, N, K)
+    products.forward_kernel[(triton.cdiv(M, BM) * triton.cdiv(N, BN), R)](
+        a.m, a.pair, w.W_m, w.pair, _or(w.b_m, w.W_m), _or(w.b_v, w.W_m), out_m, _or(out_s, out_m), pair, o_m, o_s,
+        *_randomness(drop, a.m), M, N, K, _stride(a.m), *settings,
+        HAS_S=a.random, SAVE=save, **ends, **outputs,
+        PRECISION=precision.mean, BM=BM, BN=BN, BK=BK, num_warps=warps, num_stages=stages,
+    )  # fmt: skip
+    return Forward(Signal(out_m, out_s, pair), o_m, o_s)
+
+
+def input_gradient(
+    g: Gradient,
+    a: Signal,
+    w: Weights,
+    below: Forward | None = None,
+    act: Activation | None = None,
+    drop: Drop | None = None,
+    precision: Precision = FAST,
+) -> Gradient:
+    """Gradients by a random input a; with `below`, through its dropout and activation down to the o that made it."""
+    R, N, K = w.W_m.shape
+    M = g.m.shape[-2]
+    act = Activation() if act is None or below is None else act
+    o_m, o_s = (a.m, a.m) if below is None else (below.o_m, below.o_s)
+    common = (*_randomness(drop, a.m), M)
+    constants = (_stride(a.m), *act[1:], *_chance(drop))
+    d_m, d_s = g.m.new_empty(R, M, K), g.s.new_empty(R, M, K)
+    if is_large(R, M, N, K):
+        by_m, pair = _product(g.m, w.W_m, precision), _product(g.s.to(w.pair.dtype), w.pair, precision)
+        elementwise.finish_input_gradient_kernel[(triton.cdiv(M, 8) * triton.cdiv(K, 128), R)](
+            by_m, pair, a.m, o_m, o_s, d_m, d_s, *common, K, *constants, ACT=act.name, DROP=drop is not None,
+            BM=8, BK=128,
+        )  # fmt: skip
+        return Gradient(d_m, d_s)
+    BM, BN, BK, warps, stages = _tiles("input", R, M, N, K)
+    products.input_gradient_kernel[(triton.cdiv(M, BM) * triton.cdiv(K, BK), R)](
+        g.m, g.s, w.W_m, w.pair, a.m, o_m, o_s, d_m, d_s, *common, N, K, *constants,
+        ACT=act.name, DROP=drop is not None, PRECISION=precision.mean,
+        BM=BM, BN=BN, BK=BK, num_warps=warps, num_stages=stages,
+    )  # fmt: skip
+    return Gradient(d_m, d_s)
+
+
+def weight_products(
+    g: Gradient, a: Signal, w: Weights, dtype: torch.dtype, precision: Precision
+) -> tuple[Tensor, Tensor]:
+    """g_mᵀ a_m and g_sᵀ A, the latter given in `dtype`."""
+    R, N, K = w.W_m.shape
+    M = g.m.shape[-2]
+    if is_large(R, M, N, K):
+        return _product(g.m.mT, a.m, precision), _product(g.s.to(a.pair.dtype).mT, a.pair, precision, dtype)
+    by_m, by_pair = torch.empty_like(w.W_m), torch.empty_like(w.pair, dtype=dtype)
+    BM, BN, BK, warps, stages = _tiles("weight", R, M, N, K)
+    products.weight_products_kernel[(triton.cdiv(N, BN) * triton.cdiv(K, BK), R)](
+        g.m, g.s, a.m, a.pair, by_m, by_pair, M, N, K, _stride(a.m), HAS_S=a.random,
+        PRECISION=precision.mean, BM=BM, BN=BN, BK=BK, num_warps=warps, num_stages=stages,
+    )  # fmt: skip
+    return by_m, by_pair
+
+
+def weight_gradient(
+    g: Gradient, a: Signal, w: Weights, precision: Precision = FAST
+) -> tuple[Tensor, Tensor, Tensor | None, Tensor | None]:
+    """Gradients by W_m, W_v, b_m, b_v."""
+    by_m, by_pair = weight_products(g, a, w, torch.float32, precision)
+    d_W_m, d_W_v = torch.empty_like(w.W_m), torch.empty_like(w.W_v)
+    update.gradient_kernel[(triton.cdiv(d_W_m.numel(), _BLOCK),)](
+        by_m, by_pair, w.W_m, w.W_v, d_W_m, d_W_v, d_W_m.numel(), w.W_m.shape[-1], HAS_S=a.random, LOG_STD=w.log_std,
+        BLOCK=_BLOCK,
+    )  # fmt: skip
+    if w.b_v is None:
+        return d_W_m, d_W_v, None, None
+    d_b_v = g.s.sum(-2, dtype=torch.float32)
+    return d_W_m, d_W_v, g.m.sum(-2), d_b_v * (2 * torch.exp(2 * w.b_v)) if w.log_std else d_b_v
+
+
+class Adam(NamedTuple):
+    """The averages of one layer, and the schedule that all layers share."""
+
+    W: Tensor  # (4, R, out, in): first and second of the mean, first and second of the log standard deviation
+    b: Tensor  # (4, R, out)
+    schedule: Tensor  # (steps, R, 3): rate, correction, β/N
+    cursor: Tensor  # int32 (R,), the number of the step
+    b1: float
+    b2: float
+    epsilon: float
+
+
+class Penalty(NamedTuple):
+    """The prior of one layer: "none", "isotropic", or empirical Bayes over "inputs" or "all" weights."""
+
+    kind: str
+    precision: float  # of the biases; of all where isotropic
+    sums: Tensor | None = None  # see `new_sums`
+
+
+def update_(g: Gradient, a: Signal, w: Weights, adam: Adam, penalty: Penalty, precision: Precision) -> None:
+    """One step of Adam on loss + β KL for a layer of Gaussian weights, in place; its pair is new, too."""
+    R, N, K = w.W_m.shape
+    by_m, by_pair = weight_products(g, a, w, precision.variance, precision)
+    if g.m.shape[-2] > _LONG:
+        g = Gradient(g.m.sum(-2, keepdim=True), g.s.sum(-2, keepdim=True, dtype=torch.float32))
+    parts = sums = penalty.sums
+    if sums is not None and R * sums.shape[2] > _MOST_PARTS:
+        sums = sums.sum(2, keepdim=True)
+    BN, BK = _update_tile(R)
+    tiles_n, tiles = triton.cdiv(N, BN), triton.cdiv(N, BN) * triton.cdiv(K, BK)
+    biases = 0 if w.b_m is None else triton.cdiv(N, BK)
+    update.update_kernel[(tiles + biases, R)](
+        by_m, by_pair, g.m, g.s, w.W_m, w.W_v, w.pair, _or(w.b_m, w.W_m), _or(w.b_v, w.W_m), adam.W, adam.b,
+        _or(sums, w.W_m), _or(parts, w.W_m), adam.schedule, adam.cursor, g.m.shape[-2], N, K, penalty.precision,
+        HAS_S=a.random, PRIOR=penalty.kind, B1=adam.b1, B2=adam.b2, EPSILON=adam.epsilon,
+        TILES_N=tiles_n, TILES=tiles, SUMS=1 if sums is None else sums.shape[2],
+        PADDED=1 if sums is None else triton.next_power_of_2(sums.shape[2]), BIASES=biases, BN=BN, BK=BK,
+    )  # fmt: skip
+
+
+def _update_tile(R: int) -> tuple[int, int]:
+    """Outputs and inputs of a tile of weights in the update."""
+    return (32, 32) if R < 8 else (16, 64)
+
+
+def new_sums(w: Weights, kind: str) -> Tensor | None:
+    """Memory for the Σ (m² + s) of empirical Bayes: two halves, taken in turns, with a part for each tile."""
+    R, N, K = w.W_m.shape
+    BN, BK = _update_tile(R)
+    tiles_n, tiles = triton.cdiv(N, BN), triton.cdiv(N, BN) * triton.cdiv(K, BK)
+    if kind == "inputs":
+        return w.W_m.new_zeros(2, R, tiles_n, K)
+    return w.W_m.new_zeros(2, R, tiles) if kind == "all" else None
+
+
+def fill_sums_(penalty: Penalty, w: Weights) -> None:
+    """What the sums are for the weights as they are now."""
+    if penalty.sums is None:
+        return
+    penalty.sums.zero_()
+    second = w.W_m.square() + torch.exp(2 * w.W_v)
+    penalty.sums[0, :, 0] = second.sum(-2) if penalty.kind == "inputs" else second.sum((-2, -1))
+
+
+def activation(m: Tensor, s: Tensor, act: Activation) -> tuple[Tensor, Tensor]:
+    """f(m, s), element by element."""
+    a_m, a_s = torch.empty_like(m), torch.empty_like(m)
+    elementwise.activation_kernel[(triton.cdiv(m.numel(), _BLOCK),)](
+        m, s, a_m, a_s, m.numel(), *act[1:], ACT=act.name, BLOCK=_BLOCK
+    )
+    return a_m, a_s
+
+
+def activation_gradient(m: Tensor, s: Tensor, g_m: Tensor, g_s: Tensor, act: Activation) -> Gradient:
+    """Gradients by m and s from those by f(m, s)."""
+    d_m, d_s = torch.empty_like(m), torch.empty_like(m)
+    elementwise.activation_gradient_kernel[(triton.cdiv(m.numel(), _BLOCK),)](
+        m, s, g_m, g_s, d_m, d_s, m.numel(), *act[1:], ACT=act.name, BLOCK=_BLOCK
+    )
+    return Gradient(d_m, d_s)
+
+
+# Large layers --------------------------------------------------------------------------------------------------------
+
+
+def is_large(R: int, M: int, N: int, K: int) -> bool:
+    """Whether a layer's products are taken from the library: many multiplications, or long sums of few outputs."""
+    return (_LARGE if M <= _LONG else _LARGE // 4) <= R * M * N * K
+
+
+def _product(x: Tensor, y: Tensor, precision: Precision, dtype: torch.dtype = torch.float32) -> Tensor:
+    """x y over replicas, summed in float32, and given in `dtype` where factors are in low precision."""
+    R = max(len(x), len(y))
+    with _tf32(precision.mean == "tf32"):
+        if x.dtype == torch.float32:
+            return torch.matmul(x, y)
+        if x.device.type == "cpu":  # under Triton's interpreter
+            return torch.matmul(x.float(), y.float())
+        if R == 1:
+            return torch.mm(x[0], y[0], out_dtype=dtype).unsqueeze(0)
+        return torch.bmm(x.expand(R, -1, -1), y.expand(R, -1, -1), out_dtype=dtype)
+
+
+@contextmanager
+def _tf32(allowed: bool) -> Iterator[None]:
+    """The vendor's float32 products in tf32 or not, for a while."""
+    before = torch.backends.cuda.matmul.allow_tf32
+    torch.backends.cuda.matmul.allow_tf32 = allowed
+    try:
+        yield
+    finally:
+        torch.backends.cuda.matmul.allow_tf32 = before
+
+
+# Launching -----------------------------------------------------------------------------------------------------------
+
+_TILES = {  # for few outputs, few tiles, many tiles: batch, outputs, inputs; warps, stages. Measured on an H200.
+    "forward": ((16, 16, 256, 4, 3), (32, 32, 64, 2, 4), (128, 64, 32, 8, 3)),
+    "input": ((32, 16, 64, 4, 2), (32, 64, 32, 4, 3), (128, 32, 64, 8, 3)),
+    "weight": ((64, 16, 64, 4, 2), (64, 32, 64, 4, 2), (64, 32, 64, 4, 2)),
+}
+_PROCESSORS = 132
+
+
+def _tiles(kernel: str, R: int, M: int, N: int, K: int) -> tuple[int, int, int, int, int]:
+    """Tiles so small that every processor gets one; large ones where there is work for all."""
+    few, small, large = _TILES[kernel]
+    if N <= 16:
+        return few
+    width = K if kernel == "input" else N
+    return large if R * triton.cdiv(M, 128) * triton.cdiv(width, 64) >= _PROCESSORS else small
+
+
+def _or(tensor: Tensor | None, other: Tensor) -> Tensor:
+    """A pointer for an argument that will not be looked at."""
+    return other if tensor is None else tensor
+
+
+def _stride(a: Tensor) -> int:
+    """Numbers between the inputs of two replicas: none where they share one."""
+    return 0 if len(a) == 1 else a.shape[-2] * a.shape[-1]
+
+
+def _randomness(drop: Drop | None, other: Tensor) -> tuple[Tensor, Tensor]:
+    return (other, other) if drop is None else (drop.seed, drop.cursor)
+
+
+def _chance(drop: Drop | None) -> tuple[float, int]:
+    return (0.0, 0) if drop is None else (drop.p, drop.salt)

@@ -1,0 +1,188 @@
+"""The probabilistic linear transformation in three kernels, each one launch: forward, input gradient, weight gradient.
+
+Letters and formulas are those of `kernels.cpu_linear`. The products of variances are one: with the pairs
+A = [a_s + a_m² | a_s] and P = [W_s | W_m²], each side by side in a matrix of low precision, o_s = A Pᵀ; for a point
+A = a_m², P = W_s. So nothing stands between loading a tile and multiplying it. Bias, activation and dropout end the
+forward kernel, which leaves the pair for the layer above; their derivatives end the input gradient.
+
+Tensors are contiguous, with one leading dimension of replicas: the second index of the grid. `stride_a` is zero where
+all replicas share their input. A dropout mask is never stored: the backward pass draws the same one again.
+"""
+
+# mypy: ignore-errors
+
+from __future__ import annotations
+
+import triton
+import triton.language as tl
+
+from torchnpn.kernels.triton import activations
+
+
+@triton.jit
+def variance_of(v, LOG_STD: tl.constexpr):
+    """A variance, from itself or from a log standard deviation."""
+    if LOG_STD:
+        return tl.exp(2 * v)
+    else:
+        return v
+
+
+@triton.jit
+def dropout_scale(seed, cursor, replica, salt, rows, columns, width, height, p):
+    """0 with probability p, else 1/(1 - p); for each element of a tile, the same in every pass of one step."""
+    offset = (replica * height + rows[:, None]) * width + columns[None, :]
+    draw = tl.rand((tl.load(seed) + tl.load(cursor + replica)) * 64 + salt, offset.to(tl.int32))
+    return tl.where(draw >= p, 1 / (1 - p), 0.0)
+
+
+@triton.jit
+def linear_tile(
+    a_m, A, W_m, P, b_m, b_v, replica, rows, columns, M, N, K, stride_a,
+    HAS_S: tl.constexpr, HAS_B: tl.constexpr, LOG_STD: tl.constexpr, PRECISION: tl.constexpr,
+    BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr,
+):  # fmt: skip
+    """One tile of a Wᵀ + b."""
+    halves = 2 if HAS_S else 1
+    a_m += replica * stride_a
+    A += replica * stride_a * halves
+    W_m += replica * N * K
+    P += replica * N * K * halves
+    mean, variance = tl.zeros((BM, BN), tl.float32), tl.zeros((BM, BN), tl.float32)
+    for start in range(0, K, BK):
+        inner = start + tl.arange(0, BK)
+        here = (rows[:, None] < M) & (inner[None, :] < K)
+        weights = (columns[None, :] < N) & (inner[:, None] < K)
+        x = tl.load(a_m + rows[:, None] * K + inner[None, :], mask=here, other=0.0)
+        w = tl.load(W_m + columns[None, :] * K + inner[:, None], mask=weights, other=0.0)
+        mean = tl.dot(x, w, mean, input_precision=PRECISION)
+        at_A = A + rows[:, None] * (K * halves) + inner[None, :]
+        at_P = P + columns[None, :] * (K * halves) + inner[:, None]
+        second, v = tl.load(at_A, mask=here, other=0.0), tl.load(at_P, mask=weights, other=0.0)
+        variance = tl.dot(second, v, variance, input_precision=PRECISION)
+        if HAS_S:
+            s, w2 = tl.load(at_A + K, mask=here, other=0.0), tl.load(at_P + K, mask=weights, other=0.0)
+            variance = tl.dot(s, w2, variance, input_precision=PRECISION)
+    if HAS_B:
+        bias = replica * N + columns
+        mean += tl.load(b_m + bias, mask=columns < N, other=0.0)[None, :]
+        variance += variance_of(tl.load(b_v + bias, mask=columns < N, other=0.0), LOG_STD)[None, :]
+    return mean, variance
+
+
+@triton.jit
+def forward_kernel(
+    a_m, A, W_m, P, b_m, b_v, out_m, out_s, out_A, o_m, o_s, seed, cursor,
+    M, N, K, stride_a, tau, r, q, p, salt,
+    HAS_S: tl.constexpr, HAS_B: tl.constexpr, LOG_STD: tl.constexpr, ACT: tl.constexpr, SAVE: tl.constexpr,
+    STORE_S: tl.constexpr, PAIR: tl.constexpr, DROP: tl.constexpr, PRECISION: tl.constexpr,
+    BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr,
+):  # fmt: skip
+    """a' = f(a Wᵀ + b)."""
+    replica = tl.program_id(1).to(tl.int64)
+    tiles = tl.cdiv(N, BN)
+    rows = (tl.program_id(0) // tiles) * BM + tl.arange(0, BM)
+    columns = (tl.program_id(0) % tiles) * BN + tl.arange(0, BN)
+    mean, variance = linear_tile(
+        a_m, A, W_m, P, b_m, b_v, replica, rows, columns, M, N, K, stride_a,
+        HAS_S, HAS_B, LOG_STD, PRECISION, BM, BN, BK,
+    )  # fmt: skip
+    at = (replica * M + rows[:, None]) * N + columns[None, :]
+    inside = (rows[:, None] < M) & (columns[None, :] < N)
+    if SAVE:
+        tl.store(o_m + at, mean, mask=inside)
+        tl.store(o_s + at, variance, mask=inside)
+    mean, variance = activations.values(mean, variance, tau, r, q, ACT)
+    if DROP:
+        scale = dropout_scale(seed, cursor, replica, salt, rows, columns, N, M, p)
+        mean, variance = mean * scale, variance * scale * scale
+    tl.store(out_m + at, mean, mask=inside)
+    if STORE_S:
+        tl.store(out_s + at, variance, mask=inside)
+    if PAIR:
+        pair = (replica * M + rows[:, None]) * (2 * N) + columns[None, :]
+        tl.store(out_A + pair, mean * mean + variance, mask=inside)
+        tl.store(out_A + pair + N, variance, mask=inside)
+
+
+@triton.jit
+def input_gradient_kernel(
+    g_m, g_s, W_m, P, a_m, o_m, o_s, d_m, d_s, seed, cursor,
+    M, N, K, stride_a, tau, r, q, p, salt,
+    ACT: tl.constexpr, DROP: tl.constexpr, PRECISION: tl.constexpr,
+    BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr,
+):  # fmt: skip
+    """Gradients by a random input a, and through the dropout and the activation that made it, down to its own o."""
+    replica = tl.program_id(1).to(tl.int64)
+    tiles = tl.cdiv(K, BK)
+    rows = (tl.program_id(0) // tiles) * BM + tl.arange(0, BM)
+    columns = (tl.program_id(0) % tiles) * BK + tl.arange(0, BK)
+    g = (replica * M + rows[:, None]) * N
+    W_m += replica * N * K
+    P += replica * N * K * 2
+    by_m, by_v = tl.zeros((BM, BK), tl.float32), tl.zeros((BM, BK), tl.float32)
+    by_w2 = tl.zeros((BM, BK), tl.float32)
+    for start in range(0, N, BN):
+        inner = start + tl.arange(0, BN)
+        here = (rows[:, None] < M) & (inner[None, :] < N)
+        weights = (inner[:, None] < N) & (columns[None, :] < K)
+        up_m = tl.load(g_m + g + inner[None, :], mask=here, other=0.0)
+        w = tl.load(W_m + inner[:, None] * K + columns[None, :], mask=weights, other=0.0)
+        by_m = tl.dot(up_m, w, by_m, input_precision=PRECISION)
+        at_P = P + inner[:, None] * (2 * K) + columns[None, :]
+        v, w2 = tl.load(at_P, mask=weights, other=0.0), tl.load(at_P + K, mask=weights, other=0.0)
+        up_s = tl.load(g_s + g + inner[None, :], mask=here, other=0.0).to(v.dtype)
+        by_v = tl.dot(up_s, v, by_v, input_precision=PRECISION)
+        by_w2 = tl.dot(up_s, w2, by_w2, input_precision=PRECISION)
+    inside = (rows[:, None] < M) & (columns[None, :] < K)
+    at = (replica * M + rows[:, None]) * K + columns[None, :]
+    x = tl.load(a_m + replica * stride_a + rows[:, None] * K + columns[None, :], mask=inside, other=0.0)
+    by_m += 2 * x * by_v
+    by_s = by_v + by_w2
+    if DROP:
+        scale = dropout_scale(seed, cursor, replica, salt, rows, columns, K, M, p)
+        by_m, by_s = by_m * scale, by_s * scale * scale
+    if ACT != "none":
+        m, s = tl.load(o_m + at, mask=inside, other=0.0), tl.load(o_s + at, mask=inside, other=1.0)
+        by_m, by_s = activations.gradients(m, s, by_m, by_s, tau, r, q, ACT)
+    tl.store(d_m + at, by_m, mask=inside)
+    tl.store(d_s + at, by_s, mask=inside)
+
+
+@triton.jit
+def weight_products_kernel(
+    g_m, g_s, a_m, A, by_m, by_pair, M, N, K, stride_a,
+    HAS_S: tl.constexpr, PRECISION: tl.constexpr,
+    BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr,
+):  # fmt: skip
+    """g_mᵀ a_m and g_sᵀ A."""
+    replica = tl.program_id(1).to(tl.int64)
+    tiles = tl.cdiv(K, BK)
+    rows = (tl.program_id(0) // tiles) * BN + tl.arange(0, BN)
+    columns = (tl.program_id(0) % tiles) * BK + tl.arange(0, BK)
+    halves = 2 if HAS_S else 1
+    a_m += replica * stride_a
+    A += replica * stride_a * halves
+    mean, first = tl.zeros((BN, BK), tl.float32), tl.zeros((BN, BK), tl.float32)
+    second = tl.zeros((BN, BK), tl.float32)
+    for start in range(0, M, BM):
+        batch = start + tl.arange(0, BM)
+        g = (replica * M + batch[None, :]) * N + rows[:, None]
+        up = (batch[None, :] < M) & (rows[:, None] < N)
+        here = (batch[:, None] < M) & (columns[None, :] < K)
+        up_m = tl.load(g_m + g, mask=up, other=0.0)
+        x = tl.load(a_m + batch[:, None] * K + columns[None, :], mask=here, other=0.0)
+        mean = tl.dot(up_m, x, mean, input_precision=PRECISION)
+        at_A = A + batch[:, None] * (K * halves) + columns[None, :]
+        q = tl.load(at_A, mask=here, other=0.0)
+        up_s = tl.load(g_s + g, mask=up, other=0.0).to(q.dtype)
+        first = tl.dot(up_s, q, first, input_precision=PRECISION)
+        if HAS_S:
+            s = tl.load(at_A + K, mask=here, other=0.0)
+            second = tl.dot(up_s, s, second, input_precision=PRECISION)
+    inside = (rows[:, None] < N) & (columns[None, :] < K)
+    pair = (replica * N + rows[:, None]) * (K * halves) + columns[None, :]
+    tl.store(by_m + (replica * N + rows[:, None]) * K + columns[None, :], mean, mask=inside)
+    tl.store(by_pair + pair, first, mask=inside)
+    if HAS_S:
+        tl.store(by_pair + pair + K, second, mask=inside)
