@@ -8,9 +8,10 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import torch
+from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from torchnpn import families
@@ -42,17 +43,19 @@ def kl(model: nn.Module, prior: Prior) -> Tensor:
     return total
 
 
-def add_kl_gradient_(model: nn.Module, prior: Prior, weight: float) -> None:
-    """Add `weight` times the gradient of `kl(model, prior)` to the `.grad` of the parameters.
+def add_kl_gradient_(model: nn.Module, prior: Prior, weight: float | NDArray[Any]) -> None:
+    """Add `weight`, one number or one for each replica, times the gradient of `kl(model, prior)` to the `.grad`.
 
     What `(weight * kl(model, prior)).sum().backward()` does; but for Gaussian weights on a CPU the gradient is written
     straight into the memory of the one that is there, because such a step is bound by memory.
     """
     for parameter, place in _placed(model):
-        if parameter.lies_still and isinstance(prior, (IsotropicGaussian, EmpiricalBayes)):
-            _add_gaussian_gradient_(parameter, prior.precision_of(parameter, place), weight)
+        known = isinstance(weight, (int, float)) and isinstance(prior, (IsotropicGaussian, EmpiricalBayes))
+        if known and parameter.lies_still:
+            _add_gaussian_gradient_(parameter, prior.precision_of(parameter, place), weight)  # type: ignore
         else:
-            (weight * _total(prior, parameter, place).sum()).backward()
+            total = _total(prior, parameter, place)
+            (torch.as_tensor(weight, dtype=total.dtype, device=total.device) * total).sum().backward()
 
 
 @torch.no_grad()

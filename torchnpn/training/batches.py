@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
@@ -11,23 +12,30 @@ import torch
 from torch import Tensor
 from torch.utils.data import DataLoader, IterableDataset
 
+from torchnpn.kernels.sparse_linear import SparseBatch
 from torchnpn.moments import Moments
+from torchnpn.training.sparse_rows import SparseRows
 
 _BLOCK = 4_096  # rows that are gathered at once: a call for each small batch would cost more than its work
 
 
 class Batch(NamedTuple):
-    x: Any  # Tensor, Moments or a scipy CSR matrix
-    y: Tensor
+    x: Any  # Tensor, Moments, SparseBatch or a scipy CSR matrix
+    y: Any  # Tensor or SparseBatch
     weight: Tensor | None
+
+    @property
+    def rows(self) -> int:
+        return _length(self.x)
 
 
 class Rows:
     """Inputs, targets and perhaps weights that lie in memory, row by row; moved to the device once.
 
     Args:
-        x: (rows, …) array or tensor, `Moments` of such, or a scipy CSR matrix, which stays sparse.
-        y: (rows, …) targets.
+        x: (rows, …) array or tensor, `Moments` of such, or a scipy CSR matrix, which stays sparse: as it is on a CPU,
+            as `SparseRows` elsewhere.
+        y: (rows, …) targets; a scipy CSR matrix stays sparse, as `SparseRows`.
         weight: (rows,) weights ≥ 0, or None.
         device: Where batches are to be.
         dtype: Of the floating-point numbers in batches.
@@ -41,8 +49,9 @@ class Rows:
         device: torch.device | None = None,
         dtype: torch.dtype = torch.float32,
     ) -> None:
-        self.x = _to(x, device, dtype)
-        self.y = _to(y, device, dtype)
+        on_cpu = device is None or device.type == "cpu"
+        self.x = _to(x, device, dtype) if on_cpu else _sparse_rows(x, device, dtype)
+        self.y = _sparse_rows(y, device, dtype)
         self.weight = _to(weight, device, dtype)
         self.count = int(self.y.shape[0])
         rows = _length(self.x)
@@ -61,16 +70,32 @@ class Rows:
     def steps(self, batch_size: int) -> int:
         return -(-self.count // batch_size)
 
+    @property
+    def target_values(self) -> Tensor:
+        """Targets for a check of their values: all of them, or of sparse ones the entries and a zero."""
+        return self.y.distinct_values() if isinstance(self.y, SparseRows) else self.y
+
+    def with_gathering(self) -> Rows:
+        """The same, with sparse inputs as `SparseRows`, so that `take` gives (replicas, batch) of them, too."""
+        same = copy.copy(self)
+        if scipy.sparse.issparse(self.x):
+            same.x = SparseRows.from_csr(self.x, self.y.device)
+        return same
+
+    def take(self, rows: Tensor) -> Batch:
+        """The batch of these rows; for data on a GPU its shapes depend on that of `rows` alone, and nothing waits."""
+        return Batch(_take(self.x, rows), _take(self.y, rows), None if self.weight is None else self.weight[rows])
+
     def batches(self, batch_size: int, order: Tensor | None = None) -> Iterator[Batch]:
         """Batches in the given order of rows, or as they lie."""
         order = torch.arange(self.count) if order is None else order
-        block = max(1, _BLOCK // batch_size) * batch_size
+        padded = any(isinstance(part, SparseRows) for part in (self.x, self.y))  # and wide, perhaps: few at a time
+        block = batch_size if padded else max(1, _BLOCK // batch_size) * batch_size
         for rows in order.to(self.y.device).split(block):
-            x, y = _take(self.x, rows), self.y[rows]
-            weight = None if self.weight is None else self.weight[rows]
+            taken = self.take(rows)
             for i in range(0, len(rows), batch_size):
                 part = slice(i, i + batch_size)
-                yield Batch(_part(x, part), y[part], None if weight is None else weight[part])
+                yield Batch(*(_part(whole, part) for whole in taken))
 
 
 class Loader:
@@ -96,7 +121,9 @@ class Loader:
 
     def batches(self, batch_size: int, order: Tensor | None = None) -> Iterator[Batch]:
         for x, y, *weight in self.loader:
-            yield Batch(*(_to(part, self.device, self.dtype) for part in (x, y, weight[0] if weight else None)))
+            x, weight = (_to(part, self.device, self.dtype) for part in (x, weight[0] if weight else None))
+            y = _sparse_rows(y, self.device, self.dtype)
+            yield Batch(x, y.all() if isinstance(y, SparseRows) else y, weight)
 
 
 def as_batches(data: Any, device: torch.device | None, dtype: torch.dtype = torch.float32) -> Rows | Loader:
@@ -121,8 +148,13 @@ def _to(x: Any, device: torch.device | None, dtype: torch.dtype) -> Any:
     return tensor.to(device, dtype if tensor.is_floating_point() else None)
 
 
+def _sparse_rows(x: Any, device: torch.device | None, dtype: torch.dtype) -> Any:
+    """The same, with a scipy matrix on the device, too."""
+    return SparseRows.from_csr(x, device, dtype) if scipy.sparse.issparse(x) else _to(x, device, dtype)
+
+
 def _check_inputs(x: Any) -> None:
-    parts = [x.data] if scipy.sparse.issparse(x) else x if isinstance(x, Moments) else [x]
+    parts = x if isinstance(x, Moments) else [_numbers(x)]
     for part in parts:
         bad = 0 if part is None else int((~torch.as_tensor(part).isfinite()).sum())
         if bad:
@@ -132,6 +164,12 @@ def _check_inputs(x: Any) -> None:
             )
     if isinstance(x, Moments) and x.variance is not None and bool((x.variance < 0).any()):
         raise ValueError("train expects input variances ≥ 0, got negative ones.")
+
+
+def _numbers(x: Any) -> Any:
+    if isinstance(x, SparseRows):
+        return x.values
+    return x.data if scipy.sparse.issparse(x) else x
 
 
 def _check_weight(weight: Tensor, rows: int) -> None:
@@ -149,10 +187,14 @@ def _part(x: Any, rows: slice) -> Any:
     """A run of rows, in the same memory where x is dense."""
     if isinstance(x, Moments):
         return Moments(x.mean[rows], None if x.variance is None else x.variance[rows])
-    return x[rows]
+    if isinstance(x, SparseBatch):
+        return SparseBatch(x.columns[rows], x.values[rows], x.features)
+    return None if x is None else x[rows]
 
 
 def _take(x: Any, rows: Tensor) -> Any:
     if isinstance(x, Moments):
         return Moments(x.mean[rows], None if x.variance is None else x.variance[rows])
+    if isinstance(x, SparseRows):
+        return x.take(rows)
     return x[rows.cpu().numpy()] if scipy.sparse.issparse(x) else x[rows]

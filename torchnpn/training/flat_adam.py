@@ -13,7 +13,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-_BETAS, _EPSILON = (0.9, 0.99), 1e-8  # those of `recipe.adam`
+from torchnpn.training.recipe import ADAM
 
 
 class FlatAdam:
@@ -36,14 +36,14 @@ class FlatAdam:
         if self.steps is not None:
             rate *= 0.5 * (1 + math.cos(math.pi * self.taken / self.steps))
         self.taken += 1
-        g, (b1, b2) = self.gradient, _BETAS
+        g, (b1, b2) = self.gradient, ADAM.betas
         self.first *= b1
         self.first += (1 - b1) * g
         self.second *= b2
         self.second += (1 - b2) * g * g
         below = np.sqrt(self.second)
         below *= 1 / math.sqrt(1 - b2**self.taken)
-        below += _EPSILON
+        below += ADAM.epsilon
         np.divide(self.first, below, out=below)
         below *= rate / (1 - b1**self.taken)
         self.numbers -= below

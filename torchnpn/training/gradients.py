@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import torch
 from torch import Tensor, nn
@@ -12,6 +12,7 @@ from torchnpn.likelihoods import Likelihood
 from torchnpn.moments import Moments
 from torchnpn.priors import Prior, add_kl_gradient_, kl
 from torchnpn.training.batches import Batch
+from torchnpn.training.wide import weighted_loss
 
 
 class BatchLoss(NamedTuple):
@@ -24,7 +25,7 @@ class BatchLoss(NamedTuple):
 class Gradients(Protocol):
     """Fills the gradient of `mean loss of the batch + kl_weight · KL` into the parameters."""
 
-    def __call__(self, batch: Batch, kl_weight: float, /) -> BatchLoss: ...
+    def __call__(self, batch: Batch, kl_weight: Any, /) -> BatchLoss: ...
 
     def divergence(self) -> float:
         """The KL as it is now, the mean over replicas."""
@@ -47,16 +48,17 @@ class Autograd:
         self.model, self.forward, self.likelihood, self.prior = model, forward, likelihood, prior
         self.parameters = [p for module in (model, likelihood) for p in module.parameters() if p.requires_grad]
 
-    def __call__(self, batch: Batch, kl_weight: float) -> BatchLoss:
+    def __call__(self, batch: Batch, kl_weight: Any) -> BatchLoss:
         for parameter in self.parameters:
             parameter.grad = None
-        rows = self.likelihood.loss(self.forward(batch.x), batch.y)  # (*replicas, batch)
-        weight = torch.ones_like(rows) if batch.weight is None else batch.weight.expand_as(rows)
-        loss = (rows * weight).sum(-1) / weight.sum(-1).clamp_min(1e-12)
-        loss.sum().backward()
+        weight = torch.ones(batch.rows, device=self.parameters[0].device) if batch.weight is None else batch.weight
+        total = weight.sum()
+        share = weight / total.clamp_min(1e-12)
+        loss, rows = weighted_loss(self.forward, self.likelihood, batch, share)
+        loss.backward()
         if self.prior is not None:
             add_kl_gradient_(self.model, self.prior, kl_weight)
-        return BatchLoss(weight.sum(-1).mean().detach(), loss.mean().detach())
+        return BatchLoss(total, (rows * share).sum(-1).mean())
 
     @torch.no_grad()
     def divergence(self) -> float:

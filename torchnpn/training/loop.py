@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import logging
 import math
 import time
 from collections.abc import Callable, Iterator
@@ -10,20 +11,27 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 from torch import nn
 from torch.optim import Optimizer
 from torch.optim.lr_scheduler import LRScheduler
 
+from torchnpn import kernels
 from torchnpn.likelihoods import Likelihood
 from torchnpn.priors import Prior
 from torchnpn.training import checkpoint as checkpoints
 from torchnpn.training import small
 from torchnpn.training.batches import Batch, Loader, Rows, as_batches
+from torchnpn.training.device import DeviceTraining
 from torchnpn.training.flat_adam import FlatAdam
 from torchnpn.training.gradients import Autograd, BatchLoss, Gradients
 from torchnpn.training.history import Epoch, History
 from torchnpn.training.recipe import Recipe, adam, cosine
+from torchnpn.training.steps import device_training
+from torchnpn.training.wide import row_loss
+
+_log = logging.getLogger("torchnpn")
 
 
 class TrainingDiverged(FloatingPointError):
@@ -116,15 +124,17 @@ class _Run:
         self.validation: Rows | Loader | None = None
         self.check_targets(data)
         self.steps = data.steps(recipe.batch_size)
-        self.gradients, self.parameters = self._choose_gradients()
-        self.optimizer, self.scheduler = self._choose_optimizer()
+        self.on_device = self._choose_device_training()
+        if self.on_device is None:
+            self.gradients, self.parameters = self._choose_gradients()
+            self.optimizer, self.scheduler = self._choose_optimizer()
         self.history = History()
         self.best: tuple[float, dict[str, Any], dict[str, Any]] | None = None
 
     def check_targets(self, data: Rows | Loader) -> None:
         """Look at the values of targets that lie in memory."""
         if isinstance(data, Rows):
-            self.likelihood.check_targets(data.y)
+            self.likelihood.check_targets(data.target_values)
 
     @property
     def finished(self) -> bool:
@@ -134,44 +144,66 @@ class _Run:
         """One pass over the data; its randomness depends on the seed and its number alone, so it can be repeated."""
         number, start = len(self.history.epochs), time.perf_counter()
         self.model.train()
-        seed = self.recipe.seed * 1_000_003 + number
-        order = torch.randperm(self.data.count, generator=torch.Generator().manual_seed(seed))
-        losses: list[BatchLoss] = []  # read once an epoch
-        with self._seeded(seed):
-            for step, batch in enumerate(self.data.batches(self.recipe.batch_size, order)):
-                beta = self.recipe.kl_weight((number * self.steps + step) / (self.recipe.epochs * self.steps))
-                losses.append(self._step(batch, beta))
-        weights, means = (torch.stack([torch.as_tensor(x) for x in parts]) for parts in zip(*losses, strict=True))
-        loss = float((weights * means).sum() / weights.sum())
-        divergence = self.gradients.divergence() / self.data.total_weight
-        self._check_finite(number + 1, loss, divergence)
-        validation = None if self.validation is None else self._evaluate(self.validation)
-        self.history.epochs.append(
-            Epoch(
-                number + 1,
-                loss,
-                divergence,
-                beta,
-                validation,
-                time.perf_counter() - start,
-            )
-        )
+        with self._seeded(self._seed(number)), kernels.precision(self.recipe.precision):
+            if self.on_device is None:
+                (loss, beta), divergence = self._steps_of(number), self.gradients.divergence()
+            else:
+                (loss, beta), divergence = self.on_device.epoch(number), self.on_device.divergence()
+            divergence /= self.data.total_weight
+            self._check_finite(number + 1, loss, divergence)
+            validation = None if self.validation is None else self._evaluate(self.validation)
+        seconds = time.perf_counter() - start
+        self.history.epochs.append(Epoch(number + 1, loss, divergence, beta, validation, seconds))
         if validation is not None:
             self._note_best(validation)
+
+    def _steps_of(self, number: int) -> tuple[float, float]:
+        """The steps of an epoch, each asked for by the host; the mean loss of a row, and the last β."""
+        order = torch.randperm(self.data.count, generator=torch.Generator().manual_seed(self._seed(number)))
+        losses: list[BatchLoss] = []  # read once an epoch
+        for step, batch in enumerate(self.data.batches(self.recipe.batch_size, order)):
+            beta = self.recipe.kl_weight(self._progress(number, step))
+            losses.append(self._step(batch, beta))
+        weights, means = (torch.stack([torch.as_tensor(x) for x in parts]) for parts in zip(*losses, strict=True))
+        return float((weights * means).sum() / weights.sum()), float(np.mean(beta))
+
+    def _seed(self, number: int) -> int:
+        return self.recipe.seed * 1_000_003 + number
+
+    def _progress(self, number: int, step: int) -> float:
+        return (number * self.steps + step) / (self.recipe.epochs * self.steps)
 
     @contextmanager
     def _seeded(self, seed: int) -> Iterator[None]:
         """Sampled dropout draws from torch's global random state: seeded here, and left as it was."""
-        if isinstance(self.gradients, small.SmallNetwork):  # has none, and seeding takes a millisecond
+        if self.on_device is None and isinstance(self.gradients, small.SmallNetwork):  # has none; seeding takes time
             yield
             return
         with torch.random.fork_rng(devices=[self.device] if self.device.type == "cuda" else []):
             torch.manual_seed(seed)
             yield
 
+    def _choose_device_training(self) -> DeviceTraining | None:
+        """Steps that lie on the device, on a GPU or where replicas differ in their rates; None for the host's own."""
+        several = np.ndim(self.recipe.learning_rate) > 0
+        if not isinstance(self.data, Rows) or (self.device.type != "cuda" and not several):
+            if several:
+                raise ValueError("One learning rate for each replica needs data in memory: (x, y), not a DataLoader.")
+            return None
+        try:
+            found = device_training(self.model, self.data, self.likelihood, self.prior, self.recipe)
+        except ValueError as reason:
+            if several:
+                raise
+            _log.warning("Training without a CUDA graph, which is slower: %s.", reason)
+            return None
+        self.parameters = [p for module in (self.model, self.likelihood) for p in module.parameters()]
+        return found
+
     def _choose_gradients(self) -> tuple[Gradients, list[nn.Parameter]]:
         """Numpy's for small networks, autograd's for all others; and the parameters whose `.grad` they fill."""
-        if isinstance(self.data, Rows) and not self.recipe.compile and small.takes(self.model, self.prior, self.device):
+        dense = isinstance(self.data, Rows) and isinstance(self.data.y, torch.Tensor)
+        if dense and not self.recipe.compile and small.takes(self.model, self.prior, self.device):
             flat = small.SmallNetwork(self.model, self.likelihood, self.prior)  # type: ignore[arg-type]
             return flat, [flat.flat]
         forward = torch.compile(self.model) if self.recipe.compile else self.model
@@ -181,14 +213,15 @@ class _Run:
     def _choose_optimizer(self) -> tuple[Optimizer | FlatAdam, LRScheduler | None]:
         """The recipe's; its default for a small network without torch."""
         recipe, steps = self.recipe, self.recipe.epochs * self.steps
+        rate = float(recipe.learning_rate)  # type: ignore[arg-type]  # several are for `_choose_device_training`
         small_network = isinstance(self.gradients, small.SmallNetwork)
         if small_network and recipe.optimizer is adam and recipe.scheduler in (None, cosine):
             falling = None if recipe.scheduler is None else steps
-            return FlatAdam(self.parameters[0], recipe.learning_rate, falling), None
-        optimizer = recipe.optimizer(self.parameters, recipe.learning_rate)
+            return FlatAdam(self.parameters[0], rate, falling), None
+        optimizer = recipe.optimizer(self.parameters, rate)
         return optimizer, None if recipe.scheduler is None else recipe.scheduler(optimizer, steps)
 
-    def _step(self, batch: Batch, beta: float) -> BatchLoss:
+    def _step(self, batch: Batch, beta: Any) -> BatchLoss:
         loss = self.gradients(batch, beta / self.data.total_weight)
         if self.recipe.clip_norm is not None:
             torch.nn.utils.clip_grad_norm_(self.parameters, self.recipe.clip_norm)
@@ -202,8 +235,8 @@ class _Run:
         """Mean loss over rows, the network in evaluation mode."""
         self.model.eval()
         sums = torch.zeros(2, device=self.device)
-        for batch in data.batches(max(self.recipe.batch_size, 1024)):
-            rows = self.likelihood.loss(self.model(batch.x), batch.y)
+        for batch in data.batches(max(self.recipe.batch_size, 1024 if self.device.type == "cpu" else 8192)):
+            rows = row_loss(self.model, self.likelihood, batch)
             weight = torch.ones_like(rows) if batch.weight is None else batch.weight.expand_as(rows)
             sums += torch.stack([weight.sum(), (rows * weight).sum()])
         return float(sums[1] / sums[0])
@@ -217,7 +250,7 @@ class _Run:
         if broken is not None:
             raise TrainingDiverged(
                 f"The {broken} not finite in epoch {number} of {self.recipe.epochs}. Try a smaller learning rate "
-                f"(now {self.recipe.learning_rate:g}), Recipe(clip_norm=1.0), a KL weight that starts lower "
+                f"(now {self.recipe.learning_rate}), Recipe(clip_norm=1.0), a KL weight that starts lower "
                 "(geometric_ramp), or standardised inputs and targets; look for infinite values in the data."
             )
 
@@ -234,13 +267,14 @@ class _Run:
         if self.best is not None:
             self.model.load_state_dict(self.best[1])
             self.likelihood.load_state_dict(self.best[2])
-        if isinstance(self.gradients, small.SmallNetwork):
+        if self.on_device is None and isinstance(self.gradients, small.SmallNetwork):
             self.gradients.release()
 
     @property
     def fingerprint(self) -> dict[str, Any]:
         """What must be the same for a checkpoint to be continued."""
-        settings = {name: value for name, value in vars(self.recipe).items() if isinstance(value, (int, float, str))}
+        plain = (int, float, str, list, tuple)
+        settings = {name: value for name, value in vars(self.recipe).items() if isinstance(value, plain)}
         shapes = {name: list(p.shape) for name, p in self.model.named_parameters()}
         return {"settings": settings, "rows": self.data.count, "parameters": shapes}
 
@@ -249,8 +283,7 @@ class _Run:
             "fingerprint": self.fingerprint,
             "model": self.model.state_dict(),
             "likelihood": self.likelihood.state_dict(),
-            "optimizer": self.optimizer.state_dict(),
-            "scheduler": None if self.scheduler is None else self.scheduler.state_dict(),
+            "optimizer": self._optimizer_state(),
             "history": self.history.to_dict(),
             "best": self.best,
         }
@@ -260,8 +293,20 @@ class _Run:
             return
         self.model.load_state_dict(state["model"])
         self.likelihood.load_state_dict(state["likelihood"])
+        self._load_optimizer_state(state["optimizer"])
+        self.history = History.from_dict(state["history"])
+        self.best = state["best"]
+
+    def _optimizer_state(self) -> dict[str, Any]:
+        if self.on_device is not None:
+            return self.on_device.kind.state_dict()
+        scheduler = None if self.scheduler is None else self.scheduler.state_dict()
+        return {"optimizer": self.optimizer.state_dict(), "scheduler": scheduler}
+
+    def _load_optimizer_state(self, state: dict[str, Any]) -> None:
+        if self.on_device is not None:
+            self.on_device.kind.load_state_dict(state)
+            return
         self.optimizer.load_state_dict(state["optimizer"])
         if self.scheduler is not None:
             self.scheduler.load_state_dict(state["scheduler"])
-        self.history = History.from_dict(state["history"])
-        self.best = state["best"]

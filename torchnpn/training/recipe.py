@@ -2,21 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Protocol
+from typing import Any, NamedTuple, Protocol
 
+import numpy as np
 import torch
 from torch import Tensor
 from torch.optim import Optimizer
 from torch.optim.lr_scheduler import LRScheduler
 
+from torchnpn.kernels.precision import checked as check_precision
+
+
+class AdamSettings(NamedTuple):
+    """Decay of the two averages, and the smallest divisor."""
+
+    betas: tuple[float, float] = (0.9, 0.99)
+    epsilon: float = 1e-8
+
+
+ADAM = AdamSettings()
+
 
 class Ramp(Protocol):
-    """The weight β of the KL as a function of the progress of training, from 0 to 1."""
+    """The weight β of the KL as a function of the progress of training, from 0 to 1; an array has one per replica."""
 
-    def __call__(self, progress: float, /) -> float: ...
+    def __call__(self, progress: float, /) -> Any: ...
 
 
 def constant(beta: float) -> Ramp:
@@ -24,19 +37,19 @@ def constant(beta: float) -> Ramp:
     return lambda progress: beta
 
 
-def linear_ramp(stop: float = 1.0, until: float = 0.8) -> Ramp:
+def linear_ramp(stop: Any = 1.0, until: float = 0.8) -> Ramp:
     """β from 0 to `stop` in equal steps over the first part of training, then constant."""
     return lambda progress: stop * min(progress / until, 1.0)
 
 
-def geometric_ramp(start: float = 0.01, stop: float = 1.0, until: float = 0.8) -> Ramp:
+def geometric_ramp(start: Any = 0.01, stop: Any = 1.0, until: float = 0.8) -> Ramp:
     """β from `start` to `stop` in equal ratios over the first part of training, then constant."""
     return lambda progress: start * (stop / start) ** min(progress / until, 1.0)
 
 
 def adam(parameters: Iterable[Tensor], lr: float) -> Optimizer:
     """Adam with β₂ = 0.99, in torch's fused form."""
-    return torch.optim.Adam(parameters, lr, betas=(0.9, 0.99), fused=True)
+    return torch.optim.Adam(parameters, lr, betas=ADAM.betas, eps=ADAM.epsilon, fused=True)
 
 
 def cosine(optimizer: Optimizer, steps: int) -> LRScheduler:
@@ -51,20 +64,22 @@ class Recipe:
     Attributes:
         epochs: Passes over the data.
         batch_size: Rows in a minibatch.
-        learning_rate: Handed to `optimizer`.
+        learning_rate: Handed to `optimizer`. Several, one for each replica, need the default optimizer.
         optimizer: Makes an optimizer from parameters and the learning rate; any of torch's, by `functools.partial`.
         scheduler: Makes a scheduler, stepped once a minibatch, from the optimizer and the number of steps; or None.
-        kl_weight: β as a function of progress in [0, 1]. On small data a ramp decides everything: the full weight from
-            the start prunes units for ever, none at all leaves the variances useless.
+        kl_weight: β as a function of progress in [0, 1]; on a GPU it is asked at the beginning of each epoch. On small
+            data a ramp decides everything: the full weight from the start prunes units for ever, none at all leaves
+            the variances useless.
         clip_norm: Largest norm of the gradient, or None.
         patience: Epochs without a better validation loss before training stops, or None for all epochs.
         seed: Decides the order of rows and sampled dropout; two runs with one seed are identical.
         compile: Whether to compile the forward pass with `torch.compile`; never needed.
+        precision: Of matrix products on a GPU: "fast" or "float32" (`kernels.precision`).
     """
 
     epochs: int = 100
     batch_size: int = 128
-    learning_rate: float = 1e-3
+    learning_rate: float | Sequence[float] = 1e-3
     optimizer: Callable[[Iterable[Tensor], float], Optimizer] = adam
     scheduler: Callable[[Optimizer, int], LRScheduler] | None = cosine
     kl_weight: Ramp = field(default_factory=partial(linear_ramp))
@@ -72,8 +87,10 @@ class Recipe:
     patience: int | None = None
     seed: int = 0
     compile: bool = False
+    precision: str = "fast"
 
     def __post_init__(self) -> None:
         for name in ("epochs", "batch_size", "learning_rate"):
-            if not getattr(self, name) > 0:
+            if not np.all(np.asarray(getattr(self, name)) > 0):
                 raise ValueError(f"Recipe expects {name} > 0, got {getattr(self, name)}.")
+        check_precision(self.precision)

@@ -1,0 +1,392 @@
+"""Training steps for a device: fused, by autograd, and a plain loop written here agree; by Triton's interpreter."""
+
+from __future__ import annotations
+
+import copy
+import functools
+import logging
+import math
+from types import SimpleNamespace
+
+import pytest
+import scipy.sparse
+import torch
+
+from torchnpn import likelihoods, nn, priors
+from torchnpn.moments import Moments
+from torchnpn.training import Recipe, constant, cosine, loop
+from torchnpn.training.batches import Rows
+from torchnpn.training.fused import FusedSteps, why_not_fused
+from torchnpn.training.graph import GraphSteps
+from torchnpn.training.graphs import Beside, Repeated, captured
+from torchnpn.training.steps import device_training
+
+pytest.importorskip("triton")
+
+ROWS, FEATURES, OUTPUTS = 21, 5, 3  # batches of 8: the last has five rows
+
+
+def seeded(seed=0):
+    return torch.Generator().manual_seed(seed)
+
+
+def normal(*shape, seed=0):
+    return torch.randn(*shape, generator=seeded(seed))
+
+
+def network(replicas=(), hidden=(7, 6), activation="relu", dropout=0.0):
+    return nn.mlp([FEATURES, *hidden, OUTPUTS], "gaussian", activation, dropout, replicas=replicas, generator=seeded())
+
+
+def dataset(kind="labels", variance=False, weight=False):
+    x = normal(ROWS, FEATURES)
+    y = torch.randint(OUTPUTS, (ROWS,), generator=seeded(1)) if kind == "labels" else normal(ROWS, OUTPUTS, seed=1)
+    x = Moments(x, normal(ROWS, FEATURES, seed=2).square()) if variance else x
+    return (x, y, torch.rand(ROWS, generator=seeded(3))) if weight else (x, y)
+
+
+def recipe(**settings):
+    return Recipe(**{"epochs": 2, "batch_size": 8, "learning_rate": 1e-2, "precision": "float32", **settings})
+
+
+# A plain loop --------------------------------------------------------------------------------------------------------
+
+
+def textbook_kl(net, prior):
+    """Σ ½ (λ (m² + s) - 1 - log λ - log s) over weights and biases of Gaussian layers."""
+    total = 0.0
+    for i, layer in enumerate(module for module in net if isinstance(module, nn.Linear)):
+        for parameter, bias in ((layer.weight, False), (layer.bias, True)):
+            m, s = parameter.moments
+            if isinstance(prior, priors.IsotropicGaussian):
+                precision = torch.tensor(prior.precision, dtype=m.dtype)
+            elif bias:
+                precision = torch.ones((), dtype=m.dtype)
+            else:
+                precision = 1 / (m**2 + s).detach().mean(0 if i == 0 else (0, 1))
+            total = total + 0.5 * (precision * (m**2 + s) - 1 - precision.log() - s.log()).sum()
+    return total
+
+
+def plain_training(net, likelihood, data, prior, settings, rate, orders):
+    """One network in float64, batch by batch, with torch's Adam; the mean loss of each epoch."""
+    x, y, *weight = data
+    x = Moments(*(None if t is None else t.double() for t in (x if isinstance(x, Moments) else Moments(x))))
+    y = y if y.dtype == torch.int64 else y.double()
+    weight = weight[0].double() if weight else torch.ones(ROWS, dtype=torch.float64)
+    parameters = [*net.parameters(), *likelihood.parameters()]
+    optimizer = torch.optim.Adam(parameters, rate, betas=(0.9, 0.99), eps=1e-8)
+    steps = math.ceil(ROWS / settings.batch_size)
+    total = settings.epochs * steps
+    falling = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, total)
+    losses = []
+    for epoch, order in enumerate(orders):
+        sums = torch.zeros(2, dtype=torch.float64)
+        for step, rows in enumerate(order.split(settings.batch_size)):
+            inputs = Moments(x.mean[rows], None if x.variance is None else x.variance[rows])
+            loss = (likelihood.loss(net(inputs), y[rows]) * weight[rows]).sum() / weight[rows].sum()
+            sums += torch.stack([(loss * weight[rows].sum()).detach(), weight[rows].sum()])
+            if prior is not None:
+                beta = settings.kl_weight((epoch * steps + step) / total)
+                loss = loss + beta / float(weight.sum()) * textbook_kl(net, prior)
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+            if settings.scheduler is not None:
+                falling.step()
+        losses.append(sums)
+    return losses
+
+
+def alone(module, make, replica):
+    """One network, or likelihood, of several, in float64."""
+    state = module.state_dict()
+    lone = make().double()
+    lone.load_state_dict({name: value if replica is None else value[replica] for name, value in state.items()})
+    return lone
+
+
+EMPIRICAL, ISOTROPIC = priors.EmpiricalBayes(), priors.IsotropicGaussian(10.0)
+CASES = {  # settings of the network and of the data; the prior; settings of the recipe
+    "labels": ({"hidden": (70, 2)}, {}, None, {"epochs": 1}),
+    "labels, isotropic": ({}, {}, ISOTROPIC, {"epochs": 1}),
+    "labels, empirical Bayes": ({"activation": "tanh"}, {}, EMPIRICAL, {}),
+    "labels, one layer": ({"hidden": ()}, {}, EMPIRICAL, {}),
+    "labels, weights, uncertain inputs, one layer": ({"hidden": ()}, {"variance": True, "weight": True}, None, {}),
+    "amounts": (
+        {"activation": "sigmoid"},
+        {"kind": "amounts"},
+        EMPIRICAL,
+        {"epochs": 1, "scheduler": None, "kl_weight": constant(0.3)},
+    ),
+    "amounts, weights, uncertain inputs": (
+        {},
+        {"kind": "amounts", "variance": True, "weight": True},
+        ISOTROPIC,
+        {"epochs": 1},
+    ),
+    "replicas": ({"replicas": (2,)}, {}, EMPIRICAL, {"epochs": 1}),
+    "replicas, rates, amounts": (
+        {"replicas": (2,), "hidden": (7,)},
+        {"kind": "amounts", "variance": True, "weight": True},
+        EMPIRICAL,
+        {"learning_rate": [2e-2, 1e-3]},
+    ),
+    "many replicas": ({"replicas": (8,), "hidden": (3,)}, {}, EMPIRICAL, {"epochs": 1}),
+}
+
+
+def likelihood_for(data, replicas=()):
+    return (
+        likelihoods.ScaledSoftmax(OUTPUTS)
+        if "kind" not in data
+        else likelihoods.GaussianNoise(OUTPUTS, replicas=replicas)
+    )
+
+
+def check_case(case, fused):
+    shape, data, prior, settings = case
+    settings, data_, replicas = recipe(**settings), dataset(**data), shape.get("replicas", ())
+    net, likelihood = network(**shape), likelihood_for(data, replicas)
+    single = [None] if not replicas else range(*replicas)
+    lone_shape = {**shape, "replicas": ()}
+    lone_nets = [alone(net, lambda: network(**lone_shape), k) for k in single]
+    lone_likelihoods = [alone(likelihood, lambda: likelihood_for(data), k) for k in single]
+    training = device_training(net, data_, likelihood, prior, settings, fused=fused)
+    assert isinstance(training.kind, FusedSteps if fused else GraphSteps)
+    losses, orders = [], []
+    for number in range(settings.epochs):
+        loss, beta = training.epoch(number)
+        assert beta == pytest.approx(settings.kl_weight((number + 1 - 1 / training.steps) / settings.epochs))
+        losses.append(loss)
+        orders.append(training.feed.order[:, :ROWS].clone())
+    sums = 0.0
+    for k, (lone, noise) in enumerate(zip(lone_nets, lone_likelihoods, strict=True)):
+        rate = settings.learning_rate if isinstance(settings.learning_rate, float) else settings.learning_rate[k]
+        of_replica = plain_training(lone, noise, data_, prior, settings, rate, [order[k] for order in orders])
+        sums = sums + torch.stack(of_replica)
+        for module, exact in ((net, lone), (likelihood, noise)):
+            for name, want in exact.state_dict().items():
+                got = module.state_dict()[name]
+                torch.testing.assert_close((got[k] if replicas else got).double(), want, rtol=0, atol=2e-5)
+    torch.testing.assert_close(torch.tensor(losses), (sums[:, 0] / sums[:, 1]).float(), rtol=2e-6, atol=0)
+    kls = [0.0 if prior is None else float(textbook_kl(lone, prior).detach()) for lone in lone_nets]
+    assert training.divergence() == pytest.approx(sum(kls) / len(kls), rel=1e-5)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("case", CASES.values(), ids=CASES)
+def test_a_fused_training_is_the_plain_loop(case):
+    check_case(case, fused=True)
+
+
+@pytest.mark.parametrize("case", CASES.values(), ids=CASES)
+def test_a_training_by_autograd_is_the_plain_loop(case):
+    check_case(case, fused=False)
+
+
+WAYS = {  # constants of `layer` that lead through the other branches
+    "library's products": {"is_large": lambda *sizes: True},
+    "sums added up before": {"_MOST_PARTS": 0},
+    "long batches": {"_LONG": 1},
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("way", WAYS.values(), ids=WAYS)
+def test_every_way_through_a_fused_step_is_the_plain_loop(way, monkeypatch):
+    for name, value in way.items():
+        monkeypatch.setattr(f"torchnpn.kernels.triton.layer.{name}", value)
+    check_case(({"replicas": (2,), "hidden": (40,)}, {}, EMPIRICAL, {"epochs": 1}), fused=True)
+
+
+def test_an_activation_may_be_last():
+    net = nn.Sequential(*network(hidden=(4,)), nn.Tanh())
+    trained = []
+    for fused in (True, False):
+        trained.append(copy.deepcopy(net))
+        device_training(trained[-1], dataset("amounts"), likelihoods.SquaredError(), None, recipe(), fused=fused).epoch(
+            0
+        )
+    for a, b in zip(*(module.parameters() for module in trained), strict=True):
+        torch.testing.assert_close(a, b, rtol=0, atol=2e-6)
+
+
+@pytest.mark.parametrize("after", [[nn.Linear(40, 40)], []], ids=["hidden", "last"])
+def test_a_unit_that_is_dropped_does_not_learn(after):
+    """One row, one step: biases of dropped units stay, those of the others move."""
+    net = nn.Sequential(nn.Linear(FEATURES, 40, generator=seeded()), nn.Sigmoid(), nn.Dropout(0.5), *after)
+    trained, data = copy.deepcopy(net), (normal(1, FEATURES), normal(1, 40))
+    fused = reason(net, data) is None
+    device_training(trained, data, likelihoods.SquaredError(), None, recipe(), fused=fused).epoch(0)
+    moved = trained[0].bias.mean != net[0].bias.mean
+    assert 8 <= int(moved.sum()) <= 32
+
+
+def test_dropout_of_a_fused_training_is_repeated_by_the_seed():
+    trained = []
+    for seed in (0, 0, 1):
+        net = network(hidden=(20,), dropout=0.4)
+        device_training(net, dataset(), likelihoods.ScaledSoftmax(3), None, recipe(seed=seed), fused=True).epoch(0)
+        trained.append(net[0].weight.mean.detach())
+    assert torch.equal(trained[0], trained[1])
+    assert not torch.equal(trained[0], trained[2])
+
+
+# Which step a network gets -------------------------------------------------------------------------------------------
+
+
+def reason(net=None, data=None, prior=None, **settings):
+    rows = Rows(*(dataset() if data is None else data))
+    likelihood = likelihoods.ScaledSoftmax(OUTPUTS)
+    return why_not_fused(network() if net is None else net, rows, likelihood, prior, recipe(**settings))
+
+
+def frozen():
+    net = network()
+    net[0].weight.mean.requires_grad_(False)
+    return net
+
+
+def listened():
+    net = network()
+    net[0].register_forward_hook(lambda *_: None)
+    return net
+
+
+REASONS = {
+    "not made of Gaussian": [
+        {"net": nn.mlp([FEATURES, 4, OUTPUTS], "gamma")},
+        {"net": network(activation="gelu")},
+        {"net": listened()},
+        {"net": nn.Sequential(nn.Linear(FEATURES, OUTPUTS, bias=False))},
+        {"net": torch.nn.Sequential(*network())},
+    ],
+    "not a dense float32 matrix": [{"data": (scipy.sparse.csr_matrix(dataset()[0].numpy()), dataset()[1])}],
+    "frozen, or not float32": [{"net": frozen()}, {"net": network().double()}],
+    "the prior is ScaleMixture": [{"prior": priors.ScaleMixture()}],
+    "not the default one": [{"optimizer": torch.optim.SGD}, {"scheduler": lambda o, n: cosine(o, n)}],
+    "clipping or compiling": [{"clip_norm": 1.0}, {"compile": True}],
+}
+
+
+@pytest.mark.parametrize("words", REASONS)
+def test_a_fused_step_is_refused_in_words(words):
+    for change in REASONS[words]:
+        assert words in reason(**change)
+
+
+def tied():
+    layer = nn.Linear(FEATURES, FEATURES)
+    return nn.Sequential(layer, nn.ReLU(), layer)
+
+
+def listened_before():
+    net = network()
+    net.register_forward_pre_hook(lambda *_: None)
+    return net
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"net": tied()},
+        {"net": listened_before()},
+        {"data": (torch.ones(ROWS, FEATURES, dtype=torch.int64), dataset()[1])},
+    ],
+    ids=["a layer twice", "a hook before the network", "whole numbers as inputs"],
+)
+def test_a_fused_step_is_refused_where_it_would_go_wrong(change):
+    assert reason(**change) is not None
+
+
+def test_a_fused_step_needs_a_gpu(monkeypatch):
+    assert reason() is None
+    monkeypatch.delenv("TRITON_INTERPRET")
+    assert "no CUDA device" in reason()
+    with pytest.raises(ValueError, match=r"A fused training step does not apply: there is no CUDA device"):
+        device_training(network(), dataset(), likelihoods.ScaledSoftmax(3), None, recipe(), fused=True)
+
+
+def test_on_a_cpu_a_fused_step_must_be_demanded():
+    assert reason() is None
+    training = device_training(network(), dataset(), likelihoods.ScaledSoftmax(3), None, recipe())
+    assert isinstance(training.kind, GraphSteps)
+
+
+def run_on_a_gpu(replicas=(), **settings):
+    """As much of a run as chooses its steps, on a device that calls itself a GPU."""
+    return SimpleNamespace(
+        recipe=recipe(**settings), data=Rows(*dataset()), device=SimpleNamespace(type="cuda"), model=network(replicas),
+        likelihood=likelihoods.ScaledSoftmax(OUTPUTS), prior=None,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("settings", "words"),
+    [
+        ({"optimizer": torch.optim.SGD}, "SGD cannot be recorded in a CUDA graph"),
+        ({"replicas": (2, 2)}, "replicas have more than one leading dimension"),
+    ],
+)
+def test_what_cannot_be_recorded_trains_without_a_graph_and_says_so_once(settings, words, caplog):
+    with caplog.at_level(logging.WARNING, "torchnpn"):
+        assert loop._Run._choose_device_training(run_on_a_gpu(**settings)) is None
+    assert caplog.messages == [f"Training without a CUDA graph, which is slower: {words}."]
+
+
+def test_what_can_be_recorded_is_not_spoken_of(caplog):
+    assert loop._Run._choose_device_training(run_on_a_gpu()) is not None
+    assert not caplog.messages
+
+
+@pytest.mark.parametrize("scheduler", [cosine, None], ids=["cosine", "none"])
+def test_any_optimizer_that_can_be_recorded_is_stepped(scheduler):
+    """AdamW without decay is Adam; with torch's scheduler it goes the way of the schedule."""
+    weightless = functools.partial(torch.optim.AdamW, betas=(0.9, 0.99), weight_decay=0.0, foreach=False)
+    trained = []
+    for settings in ({"optimizer": weightless}, {}):
+        net = network()
+        rules = recipe(scheduler=scheduler, clip_norm=1.0, **settings)
+        training = device_training(net, dataset(), likelihoods.ScaledSoftmax(3), EMPIRICAL, rules, fused=False)
+        assert (training.kind.optimizer is None) == (not settings)
+        for number in range(2):
+            training.epoch(number)
+        trained.append(net)
+    for a, b in zip(*(net.parameters() for net in trained), strict=True):
+        torch.testing.assert_close(a, b, rtol=0, atol=2e-6)
+
+
+@pytest.mark.parametrize(
+    ("fused", "settings"),
+    [(True, {}), (False, {}), (False, {"optimizer": torch.optim.NAdam})],
+    ids=["fused", "by autograd", "with an optimizer of torch's"],
+)
+def test_steps_are_stored_and_taken_up_again(fused, settings):
+    make = lambda net, noise: device_training(
+        net, dataset("amounts"), noise, EMPIRICAL, recipe(**settings), fused=fused
+    )
+    net, noise = network(hidden=(4,)), likelihoods.GaussianNoise(OUTPUTS)
+    first = make(net, noise)
+    first.epoch(0)
+    stored = copy.deepcopy((net, noise, first.kind.state_dict()))
+    want = first.epoch(1)
+    second = make(*stored[:2])
+    second.kind.load_state_dict(stored[2])
+    assert second.epoch(1) == want
+    for a, b in zip(
+        (*net.parameters(), *noise.parameters()), (*stored[0].parameters(), *stored[1].parameters()), strict=True
+    ):
+        assert torch.equal(a, b)
+
+
+def test_on_a_cpu_nothing_is_recorded():
+    calls = []
+    repeated = Repeated(lambda: calls.append(1) or len(calls), torch.device("cpu"))
+    assert [repeated() for _ in range(6)] == [1, 2, 3, 4, 5, 6]
+    assert captured(torch.sin, torch.ones(3)) is torch.sin
+    assert captured(torch.sin) is torch.sin
+    beside = Beside(torch.device("cpu"))
+    beside(calls.append, 2)
+    beside.join()
+    assert calls[-1] == 2

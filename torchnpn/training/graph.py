@@ -1,0 +1,99 @@
+"""A training step by autograd, of any network, for a CUDA graph."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+from torch.optim import Optimizer
+from torch.optim.lr_scheduler import LRScheduler
+
+from torchnpn.kernels import adam_
+from torchnpn.likelihoods import Likelihood
+from torchnpn.priors import Prior, kl
+from torchnpn.training.device import Feed
+from torchnpn.training.recipe import ADAM, Recipe, adam, cosine
+from torchnpn.training.wide import weighted_loss
+
+
+class GraphSteps:
+    """Gather, forward, loss, KL, backward and optimizer of any network, in torch's operations.
+
+    Raises:
+        ValueError: If the optimizer cannot be recorded.
+    """
+
+    def __init__(
+        self, model: nn.Module, likelihood: Likelihood, prior: Prior | None, recipe: Recipe, feed: Feed
+    ) -> None:
+        self.model, self.likelihood, self.prior, self.recipe, self.feed = model, likelihood, prior, recipe, feed
+        self.forward = torch.compile(model) if recipe.compile else model
+        self.parameters = [p for module in (model, likelihood) for p in module.parameters() if p.requires_grad]
+        self.averages: list[Tensor] = []
+        self.optimizer: Optimizer | None = None
+        self.scheduler: LRScheduler | None = None
+        if recipe.optimizer is adam and recipe.scheduler in (None, cosine):
+            self.averages = [p.new_zeros(2, *p.shape) for p in self.parameters]
+        else:
+            self._make_optimizer(recipe)
+
+    def _make_optimizer(self, recipe: Recipe) -> None:
+        if np.ndim(recipe.learning_rate):
+            raise ValueError("one learning rate for each replica needs the default optimizer and scheduler")
+        self.optimizer = recipe.optimizer(self.parameters, float(recipe.learning_rate))  # type: ignore[arg-type]
+        for group in self.optimizer.param_groups:
+            if "capturable" not in group:
+                raise ValueError(f"{type(self.optimizer).__name__} cannot be recorded in a CUDA graph")
+            group["capturable"] = self.feed.device.type == "cuda"
+            group["lr"] = torch.tensor(group["lr"], device=self.feed.device)
+        if recipe.scheduler is not None:
+            self.scheduler = recipe.scheduler(self.optimizer, recipe.epochs * self.feed.steps)
+
+    def begin(self) -> None:
+        pass
+
+    def step(self) -> None:
+        feed = self.feed
+        feed.advance()
+        for parameter in self.parameters:
+            parameter.grad = None
+        share, now = feed.shares(), feed.now()
+        objective, losses = weighted_loss(self.forward, self.likelihood, feed.rows_of_step(), share)
+        if self.prior is not None:
+            objective = objective + (now[:, 2] * kl(self.model, self.prior).view(-1)).sum()
+        objective.backward()
+        if self.recipe.clip_norm is not None:
+            torch.nn.utils.clip_grad_norm_(self.parameters, self.recipe.clip_norm)
+        self._optimize(now)
+        feed.note((losses * share).view(feed.replicas, -1))
+
+    @torch.no_grad()
+    def _optimize(self, now: Tensor) -> None:
+        if self.optimizer is not None:
+            self.optimizer.step()
+            return
+        for parameter, averages in zip(self.parameters, self.averages, strict=True):
+            if parameter.grad is not None:
+                adam_(parameter, parameter.grad, averages, now, *ADAM.betas, ADAM.epsilon)
+
+    def after(self) -> None:
+        """What the host does after each step."""
+        if self.scheduler is not None:
+            self.scheduler.step()
+
+    def state_dict(self) -> dict[str, Any]:
+        if self.optimizer is None:
+            return {"averages": self.averages}
+        scheduler = None if self.scheduler is None else self.scheduler.state_dict()
+        return {"optimizer": self.optimizer.state_dict(), "scheduler": scheduler}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        if self.optimizer is None:
+            for mine, stored in zip(self.averages, state["averages"], strict=True):
+                mine.copy_(stored)
+            return
+        self.optimizer.load_state_dict(state["optimizer"])
+        if self.scheduler is not None:
+            self.scheduler.load_state_dict(state["scheduler"])

@@ -1,0 +1,102 @@
+"""CUDA graphs: work that is launched once, recorded, and from then on repeated by a single call of the host."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor
+
+_log = logging.getLogger("torchnpn")
+_WARM_UPS = 3  # calls before recording, in which kernels are compiled and workspaces are taken
+
+
+class Repeated:
+    """A function without arguments that works on the same memory in each call; recorded after some plain calls.
+
+    On a CPU every call is a plain one.
+
+    Args:
+        function: May allocate, but not make the host wait, nor choose by values on the device; one that does is
+            called each time, and a line in the log says so.
+        device: Where it works.
+    """
+
+    def __init__(self, function: Callable[[], Any], device: torch.device) -> None:
+        self.function, self.device = function, device
+        self.result: Any = None
+        self._calls = 0
+        self._graph: torch.cuda.CUDAGraph | None = None
+        self._stream = torch.cuda.Stream(device) if device.type == "cuda" else None
+
+    def __call__(self) -> Any:
+        if self._graph is not None:
+            self._graph.replay()
+            return self.result
+        if self._stream is None:
+            return self.function()
+        current = torch.cuda.current_stream(self.device)
+        if self._calls < _WARM_UPS:
+            self._calls += 1
+            self._stream.wait_stream(current)
+            with torch.cuda.stream(self._stream):
+                self.result = self.function()
+            current.wait_stream(self._stream)
+            return self.result
+        torch.cuda.synchronize(self.device)
+        graph = torch.cuda.CUDAGraph()
+        try:
+            with torch.cuda.graph(graph, stream=self._stream):
+                self.result = self.function()
+        except RuntimeError as reason:
+            _log.warning("No CUDA graph, which is slower: %s", str(reason).partition("\n")[0])
+            self._stream = None
+            return self.function()
+        self._graph = graph
+        graph.replay()
+        return self.result
+
+
+class Beside:
+    """Work that nothing waits for until `join`: it runs on a stream of its own, beside what follows."""
+
+    def __init__(self, device: torch.device) -> None:
+        self._device = device
+        self._stream = torch.cuda.Stream(device) if device.type == "cuda" else None
+        self._held: list[Any] = []  # what the stream still reads must not be given away
+
+    def __call__(self, function: Callable[..., None], *arguments: Any) -> None:
+        if self._stream is None:
+            function(*arguments)
+            return
+        self._held.append(arguments)
+        self._stream.wait_stream(torch.cuda.current_stream(self._device))
+        with torch.cuda.stream(self._stream):
+            function(*arguments)
+
+    def join(self) -> None:
+        if self._stream is not None:
+            torch.cuda.current_stream(self._device).wait_stream(self._stream)
+            self._held.clear()
+
+
+def captured(function: Callable[..., Any], *examples: Tensor) -> Callable[..., Any]:
+    """`function` as a graph, for tensors of the shapes of the examples; what it returns is overwritten by each call.
+
+    For prediction at low latency: the host launches one graph in place of every kernel. On a CPU, `function` itself.
+    """
+    if not examples or examples[0].device.type != "cuda":
+        return function
+    inputs = [example.clone() for example in examples]
+    repeated = Repeated(lambda: function(*inputs), examples[0].device)
+    for _ in range(_WARM_UPS + 1):
+        repeated()
+
+    def call(*tensors: Tensor) -> Any:
+        for place, tensor in zip(inputs, tensors, strict=True):
+            place.copy_(tensor)
+        return repeated()
+
+    return call
