@@ -137,6 +137,16 @@ def test_the_figures_are_those_of_the_held_out_rows(folder, tmp_path):
     assert f"{baseline:.4g}" in table[0]
 
 
+@pytest.mark.parametrize("target", ["y", "count", "size"])
+def test_several_members_make_one_model(folder, tmp_path, target):
+    out = tmp_path / "m.npn"
+    printed = done("fit", folder / "data.csv", "-t", target, "--members", 2, "-o", out, *BARE)
+    assert io.load(out).estimator.n_estimators == 2
+    assert ("error rate" if target == "size" else "CRPS") in printed
+    done("predict", out, folder / "new.parquet", "-o", tmp_path / "out.csv")
+    assert len(pd.read_csv(tmp_path / "out.csv")) == 40
+
+
 def test_the_same_seed_gives_the_same_model(folder, tmp_path):
     outputs = []
     for name in ("a.npn", "b.npn"):

@@ -20,6 +20,8 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 from torchnpn import NPNAutoencoder, NPNClassifier, NPNRegressor
 from torchnpn.estimators.inputs import Inputs
 from torchnpn.estimators.plan import Plan, ramp
+from torchnpn.estimators.targets import KINDS
+from torchnpn.likelihoods import GaussianNoise
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(200, 3))
@@ -46,7 +48,13 @@ def fitted():
 
 @pytest.mark.slow
 @parametrize_with_checks(
-    [NPNRegressor(max_epochs=20), NPNClassifier(max_epochs=20), NPNAutoencoder(max_epochs=20, hidden=(5,))],
+    [
+        NPNRegressor(max_epochs=20),
+        NPNRegressor(max_epochs=10, n_estimators=2),
+        NPNClassifier(max_epochs=20),
+        NPNClassifier(max_epochs=10, n_estimators=2),
+        NPNAutoencoder(max_epochs=20, hidden=(5,)),
+    ],
     expected_failed_checks=lambda estimator: EXPECTED_FAILURES,
 )
 @pytest.mark.filterwarnings("ignore")  # scikit-learn warns of the checks that fail as expected
@@ -372,6 +380,21 @@ def test_plan():
     rising = ramp(2.0, lambda: 0.3)
     np.testing.assert_allclose([rising(0.0), rising(0.4), rising(0.8), rising(1.0)], [0.6, 0.6, 2.0, 2.0])
     np.testing.assert_allclose(ramp(2.0, lambda: 0.0)(0.0), 0.1)
+    each = ramp(2.0, lambda: np.array([0.3, 0.0]))  # one for each replica
+    np.testing.assert_allclose([each(0.0), each(1.0)], [[0.6, 0.1], [2.0, 2.0]])
+
+
+def test_the_least_weight_of_the_kl_follows_the_noise_of_each_replica():
+    """Half the mean over targets of the noise, and at most a half."""
+    noise = [[0.1, 0.3], [4.0, 0.01], [0.5, 0.5]]
+    likelihood = GaussianNoise(2, replicas=(3,))
+    alone = GaussianNoise(2)
+    with torch.no_grad():
+        likelihood.log_noise.copy_(torch.tensor(noise).log())
+        alone.log_noise.copy_(torch.tensor(noise[0]).log())
+    least = KINDS["gaussian"].least_kl
+    np.testing.assert_allclose(least(likelihood), [0.1, 0.5, 0.25], rtol=1e-6)
+    assert isinstance(least(alone), float) and least(alone) == pytest.approx(0.1)
 
 
 @pytest.mark.parametrize(
@@ -391,6 +414,9 @@ def test_plan():
         {"learning_rate": 0.0},
         {"batch_size": 0},
         {"max_epochs": 2.5},
+        {"n_estimators": 0},
+        {"n_estimators": 2.0},
+        {"n_estimators": True},
     ],
     ids=str,
 )

@@ -6,7 +6,7 @@ import dataclasses
 from collections.abc import Callable
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 import torch
 import typer
@@ -51,6 +51,7 @@ def fit(
     drop: Annotated[list[str] | None, typer.Option(help="Column not to use; may be given again.")] = None,
     hidden: Annotated[str, typer.Option(help="Units of the hidden layers, such as 50 or 100,50.")] = "50",
     epochs: Annotated[int | None, typer.Option(min=1, help="Passes over the rows; by default, enough.")] = None,
+    members: Annotated[int, typer.Option(min=1, help="Networks to train; several predict a mixture.")] = 1,
     validation: Annotated[float, typer.Option(min=0.01, max=0.5, help="Share of the rows held out to judge by.")] = 0.1,
     max_rows: Annotated[int, typer.Option(min=10, help="Learn from a sample of a larger file.")] = 1_000_000,
     seed: Annotated[int, typer.Option(min=0, help="The same seed gives the same model.")] = 0,
@@ -67,6 +68,7 @@ def fit(
       npn fit houses.csv --target price
       npn fit claims.parquet -t claims --family poisson --drop policy -o claims.npn
       npn fit big.csv.gz -t y --max-rows 200000 --hidden 100,50
+      npn fit houses.csv -t price --members 5
     """
     sizes = _sizes(hidden)
     if report and out.suffix == ".html":
@@ -82,7 +84,9 @@ def fit(
     about = dataclasses.replace(read.target, marginal=tables.marginal(read.target, learn.y))
     say(f"Learning from {_rows(len(learn.y))}; {len(held_out.y):,} are held out to judge by.")
     with bars() as bar:
-        estimator = _estimator(about, sizes, epochs, device, seed)
+        estimator = _estimator(
+            about, hidden=sizes, max_epochs=epochs, n_estimators=members, device=device, random_state=seed
+        )
         estimator.fit(*learn, progress=bar("Training"))
         model, without = tables.outcome(estimator, about, *held_out), tables.marginal_outcome(about, held_out.y)
         record = tables.Record(data.name, len(learn.y), len(held_out.y), tables.figures(model, without))
@@ -137,12 +141,8 @@ def _rows(count: int) -> str:
     return "1 row" if count == 1 else f"{count:,} rows"
 
 
-def _estimator(
-    target: tables.Target, hidden: tuple[int, ...], epochs: int | None, device: str, seed: int
-) -> NPNRegressor | NPNClassifier:
-    if target.is_class:
-        return NPNClassifier(hidden, max_epochs=epochs, device=device, random_state=seed)
-    return NPNRegressor(target.family, hidden, max_epochs=epochs, device=device, random_state=seed)
+def _estimator(target: tables.Target, **settings: Any) -> NPNRegressor | NPNClassifier:
+    return NPNClassifier(**settings) if target.is_class else NPNRegressor(target.family, **settings)
 
 
 def _check_device(device: str) -> None:

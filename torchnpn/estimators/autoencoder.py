@@ -98,8 +98,10 @@ class NPNAutoencoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, NPNEstim
         self._train(x, target, weight, progress)
         return self
 
-    def _build(self, n_in: int, n_out: int, generator: torch.Generator | None = None) -> Sequential:
-        return self._network([n_in, *self.hidden, *reversed(self.hidden[:-1]), n_out], generator)
+    def _build(
+        self, n_in: int, n_out: int, generator: torch.Generator | None = None, replicas: tuple[int, ...] = ()
+    ) -> Sequential:
+        return self._network([n_in, *self.hidden, *reversed(self.hidden[:-1]), n_out], generator, replicas)
 
     @property
     def _encoder_modules(self) -> int:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import numbers
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from typing import Any, Self
 
 import numpy as np
@@ -18,14 +19,16 @@ from torch import nn
 from torch.optim import Optimizer
 
 from torchnpn.estimators import state
+from torchnpn.estimators.ensemble import replicas_of, started, take_back_, trainees
 from torchnpn.estimators.inputs import Inputs, check_variance
 from torchnpn.estimators.plan import Plan, ramp
-from torchnpn.likelihoods import Likelihood
+from torchnpn.likelihoods import Likelihood, VarianceParts, mixture_parts
 from torchnpn.moments import Moments
 from torchnpn.nn import Linear, Sequential, mlp
 from torchnpn.nn.activation import BY_NAME
 from torchnpn.priors import EmpiricalBayes
-from torchnpn.training import History, Recipe, adam, constant, train
+from torchnpn.training import History, Recipe, adam, constant, resolve_device, train
+from torchnpn.training.members import mean_history
 
 Array = NDArray[Any]
 Progress = Callable[[float], None]
@@ -50,6 +53,7 @@ class NPNEstimator(BaseEstimator):  # type: ignore[misc]
     learning_rate: float
     batch_size: int | None
     max_epochs: int | None
+    n_estimators: int = 1
     device: str
     random_state: Any
     verbose: int
@@ -61,7 +65,7 @@ class NPNEstimator(BaseEstimator):  # type: ignore[misc]
     n_features_in_: int
     _seed: int
     _rows_seen: float
-    _averages: dict[str, Any] | None  # of Adam, between calls of partial_fit
+    _averages: list[dict[str, Any]]  # of Adam, between calls of partial_fit; one for each trainee
     _steps: int = 10_000  # of training, after which sets of every size have settled
     _most_epochs: int = 1_000
 
@@ -103,6 +107,8 @@ class NPNEstimator(BaseEstimator):  # type: ignore[misc]
             value = getattr(self, name)
             if value is not None and not _is_count(value):
                 raise ValueError(f"{name} expects a whole number above zero, or None to choose it, got {value!r}.")
+        if not _is_count(self.n_estimators):
+            raise ValueError(f"n_estimators expects a whole number above zero, got {self.n_estimators!r}.")
         for name, (fits, words) in _RANGES.items():
             value = getattr(self, name)
             if isinstance(value, bool) or not isinstance(value, numbers.Real) or not fits(value):
@@ -114,19 +120,28 @@ class NPNEstimator(BaseEstimator):  # type: ignore[misc]
 
     # Training ----------------------------------------------------------------------------------------------------
 
+    @property
+    def _replicas(self) -> tuple[int, ...]:
+        """Leading dimensions of the tensors of network and likelihood."""
+        return () if self.n_estimators == 1 else (int(self.n_estimators),)
+
     def _start(self, n_in: int, n_out: int, likelihood: Likelihood) -> None:
         """A new network, its random numbers drawn from `random_state`."""
         self._seed = int(check_random_state(self.random_state).randint(2**31 - 1))
-        self.network_ = self._build(n_in, n_out, torch.Generator().manual_seed(self._seed))
+        self.network_ = started(partial(self._build, n_in, n_out), self._replicas, self._seed)
         self.likelihood_ = likelihood
-        self.history_, self._rows_seen, self._averages = History(), 0.0, None
+        self.history_, self._rows_seen, self._averages = History(), 0.0, []
 
-    def _build(self, n_in: int, n_out: int, generator: torch.Generator | None = None) -> Sequential:
-        return self._network([n_in, *self.hidden, n_out], generator)
+    def _build(
+        self, n_in: int, n_out: int, generator: torch.Generator | None = None, replicas: tuple[int, ...] = ()
+    ) -> Sequential:
+        return self._network([n_in, *self.hidden, n_out], generator, replicas)
 
-    def _network(self, sizes: Sequence[int], generator: torch.Generator | None) -> Sequential:
+    def _network(
+        self, sizes: Sequence[int], generator: torch.Generator | None, replicas: tuple[int, ...] = ()
+    ) -> Sequential:
         """Layers of these sizes; the kinks of the first one start spread over the rows, not all at their mean."""
-        network = mlp(sizes, activation=self.activation, dropout=self.dropout, generator=generator)
+        network = mlp(sizes, activation=self.activation, dropout=self.dropout, replicas=replicas, generator=generator)
         first = network[0]
         assert isinstance(first, Linear) and first.bias is not None
         if len(sizes) > 2 and not first.bias.free[0].is_meta:
@@ -136,68 +151,77 @@ class NPNEstimator(BaseEstimator):  # type: ignore[misc]
 
     def _train(self, x: Any, y: Any, weight: Array | None, progress: Progress | None) -> None:
         plan = Plan.of(len(y), self.batch_size, self.max_epochs, self._steps, self._most_epochs)
-        recipe = Recipe(
-            epochs=plan.epochs,
-            batch_size=plan.batch_size,
-            learning_rate=self.learning_rate,
-            kl_weight=ramp(self.kl_weight, self._least_kl),
-            seed=self._seed,
-        )
-
-        def report(history: History) -> None:
-            done = len(history.epochs)
-            if progress is not None:
-                progress(done / plan.epochs)
-            if self.verbose and (done % max(1, plan.epochs // 10) == 0 or done == plan.epochs):
-                last = history.last
-                print(f"[{type(self).__name__}] epoch {done}/{plan.epochs}: loss {last.loss:.4f}, KL {last.kl:.4f}")
-
         data = (x, y) if weight is None else (x, y, weight)
         prior = EmpiricalBayes() if self.kl_weight else None
-        callback = report if self.verbose or progress is not None else None
-        self.history_ = train(
-            self.network_, data, self.likelihood_, prior, recipe, callback=callback, device=self.device
-        )
-        self.likelihood_.cpu()
+        told = self.verbose or progress is not None
+        histories: list[History] = []
+        every = trainees(self.network_, self.likelihood_, self._seed, resolve_device(self.device))
+        for k, (network, likelihood, seed) in enumerate(every):
+            recipe = Recipe(
+                epochs=plan.epochs,
+                batch_size=plan.batch_size,
+                learning_rate=self.learning_rate,
+                kl_weight=ramp(self.kl_weight, partial(self._least_kl, likelihood)),
+                seed=seed,
+            )
+            callback = partial(self._report, plan.epochs, progress, k, len(every)) if told else None
+            histories.append(train(network, data, likelihood, prior, recipe, callback=callback, device=self.device))
+        take_back_(self.network_, self.likelihood_, every)
+        self.history_ = mean_history(histories)
         self._rows_seen = len(y) if weight is None else float(weight.sum())
 
-    def _least_kl(self) -> float:
-        """The share of `kl_weight` that the KL has at least, from the start; asked for in every step."""
+    def _report(self, epochs: int, progress: Progress | None, k: int, count: int, history: History) -> None:
+        """Tell how far the k-th of so many trainings is."""
+        done, last = len(history.epochs), history.last
+        if progress is not None:
+            progress((k + done / epochs) / count)
+        if self.verbose and (done % max(1, epochs // 10) == 0 or done == epochs):
+            which = "" if count == 1 else f"member {k + 1}/{count}, "
+            figures = f"loss {last.loss:.4f}, KL {last.kl:.4f}"
+            print(f"[{type(self).__name__}] {which}epoch {done}/{epochs}: {figures}")
+
+    def _least_kl(self, likelihood: Likelihood) -> float | Array:
+        """The share of `kl_weight` that the KL has at least, from the start; one for each replica, if any."""
         return 0.0
 
     def _train_on(self, x: Any, y: Any, weight: Array | None) -> None:
         """One pass over more rows, from where the weights are; the KL counts once over all rows seen."""
         rows = len(y) if weight is None else float(weight.sum())
         self._rows_seen += rows
+        data = (x, y) if weight is None else (x, y, weight)
+        batch_size = Plan.of(len(y), self.batch_size, self.max_epochs, self._steps, self._most_epochs).batch_size
+        every = trainees(self.network_, self.likelihood_, self._seed, resolve_device(self.device))
+        averages = self._averages if len(self._averages) == len(every) else [None] * len(every)
+        histories: list[History] = []
         made: list[Optimizer] = []
 
-        def resumed(parameters: Iterable[torch.Tensor], lr: float) -> Optimizer:
+        def resumed(before: dict[str, Any] | None, parameters: Iterable[torch.Tensor], lr: float) -> Optimizer:
             """Adam, with the averages of the calls before."""
             made.append(adam(parameters, lr))
-            if self._averages is not None:
-                made[0].load_state_dict(self._averages)
-            return made[0]
+            if before is not None:
+                made[-1].load_state_dict(before)
+            return made[-1]
 
-        recipe = Recipe(
-            epochs=1,
-            batch_size=Plan.of(len(y), self.batch_size, self.max_epochs, self._steps, self._most_epochs).batch_size,
-            learning_rate=self.learning_rate,
-            optimizer=resumed,
-            scheduler=None,
-            kl_weight=constant(self.kl_weight * rows / self._rows_seen),
-            seed=self._seed + int(self._rows_seen),
-        )
-        data = (x, y) if weight is None else (x, y, weight)
-        history = train(self.network_, data, self.likelihood_, EmpiricalBayes(), recipe, device=self.device)
-        self.likelihood_.cpu()
-        self._averages = made[0].state_dict()
-        self.history_ = History([*self.history_.epochs, *history.epochs])
+        for before, (network, likelihood, seed) in zip(averages, every, strict=True):
+            recipe = Recipe(
+                epochs=1,
+                batch_size=batch_size,
+                learning_rate=self.learning_rate,
+                optimizer=partial(resumed, before),
+                scheduler=None,
+                kl_weight=constant(self.kl_weight * rows / self._rows_seen),
+                seed=seed + int(self._rows_seen),
+            )
+            histories.append(train(network, data, likelihood, EmpiricalBayes(), recipe, device=self.device))
+        take_back_(self.network_, self.likelihood_, every)
+        self._averages = [optimizer.state_dict() for optimizer in made]
+        self.history_ = History([*self.history_.epochs, *mean_history(histories).epochs])
 
     # Prediction --------------------------------------------------------------------------------------------------
 
     @torch.no_grad()
     def _latent(self, X: Any, X_variance: Any = None, network: nn.Module | None = None) -> Moments:
-        """Moments of the network's output for each row, on the CPU, in float64.
+        """Moments of the network's output for each row, (*replicas, rows, outputs), on the CPU, in float64.
 
         On a CPU the network itself runs in float64, so that a row's prediction does not depend on its neighbours in
         the batch; on a GPU in float32.
@@ -210,8 +234,15 @@ class NPNEstimator(BaseEstimator):  # type: ignore[misc]
             network = copy.deepcopy(network).double()
         like = next(network.parameters())
         parts = [network(_rows(x, slice(i, i + _CHUNK), like)) for i in range(0, X.shape[0], _CHUNK)]
-        means = torch.cat([part.mean.double().cpu() for part in parts])
-        return Moments(means, torch.cat([part.variance.double().cpu() for part in parts]))
+        means, variances = (torch.cat([part[i].double().cpu() for part in parts], -2) for i in (0, 1))
+        return Moments(means, variances)
+
+    def _variance_parts(self, o: Moments) -> VarianceParts:
+        """Parts of the predictive variance for latent moments of one network or of all members."""
+        parts = self.likelihood_.variance_parts(o)
+        if not replicas_of(self.network_):
+            return parts
+        return mixture_parts(parts, self.likelihood_.predict(o).mean)
 
     # Model files -------------------------------------------------------------------------------------------------
 
@@ -246,7 +277,7 @@ class NPNEstimator(BaseEstimator):  # type: ignore[misc]
         estimator.n_features_in_ = n_in
         estimator._seed = state.checked_count(plain.get("seed"), "seed", least=0)
         estimator._rows_seen = state.checked_number(plain.get("rows_seen"), "rows_seen")
-        estimator.history_, estimator._averages = History(), None
+        estimator.history_, estimator._averages = History(), []
         named = dict.fromkeys(("center", "scale", "mean", "variance"), (n_in,))
         if "inputs.correlation" in arrays:
             named["correlation"] = (n_in, n_in)  # type: ignore[assignment]
@@ -256,7 +287,7 @@ class NPNEstimator(BaseEstimator):  # type: ignore[misc]
             raise ValueError("inputs expects scales above zero and variances ≥ 0.")
         with torch.device("meta"):
             likelihood = estimator._read_target(plain, arrays)
-            network = estimator._build(n_in, likelihood.outputs(estimator._targets))
+            network = estimator._build(n_in, likelihood.outputs(estimator._targets), replicas=estimator._replicas)
         estimator.network_ = state.load_module(network, arrays, "network.").eval()  # type: ignore[assignment]
         estimator.likelihood_ = state.load_module(likelihood, arrays, "likelihood.")  # type: ignore[assignment]
         written = estimator._state()

@@ -13,9 +13,10 @@ from sklearn.utils.validation import check_is_fitted
 
 from torchnpn.estimators import state
 from torchnpn.estimators.base import NPNEstimator, Progress
+from torchnpn.estimators.ensemble import replicas_of
 from torchnpn.estimators.inputs import Inputs, check_variance
 from torchnpn.estimators.predictive import ClassPredictive
-from torchnpn.likelihoods import Likelihood, ScaledSoftmax, VarianceParts
+from torchnpn.likelihoods import Likelihood, ScaledSoftmax, VarianceParts, mixed
 
 Array = NDArray[Any]
 
@@ -36,6 +37,8 @@ class NPNClassifier(ClassifierMixin, NPNEstimator):  # type: ignore[misc]
         learning_rate: Of Adam; falls to zero along half a cosine.
         batch_size: Rows in a minibatch; None chooses by the number of rows.
         max_epochs: Passes over the rows; None chooses by the number of rows.
+        n_estimators: Networks to train, each from its own start and with its own order of rows; several predict a
+            mixture, and what they disagree on counts as epistemic.
         device: "auto" (a GPU if there is one), "cpu", "cuda", …
         random_state: Seed, for the same result every time.
         verbose: 1 prints ten lines on the way.
@@ -63,6 +66,7 @@ class NPNClassifier(ClassifierMixin, NPNEstimator):  # type: ignore[misc]
         learning_rate: float = 3e-3,
         batch_size: int | None = None,
         max_epochs: int | None = None,
+        n_estimators: int = 1,
         device: str = "auto",
         random_state: Any = None,
         verbose: int = 0,
@@ -70,7 +74,7 @@ class NPNClassifier(ClassifierMixin, NPNEstimator):  # type: ignore[misc]
         self.hidden, self.activation = hidden, activation
         self.missing, self.dropout = missing, dropout
         self.kl_weight, self.learning_rate = kl_weight, learning_rate
-        self.batch_size, self.max_epochs = batch_size, max_epochs
+        self.batch_size, self.max_epochs, self.n_estimators = batch_size, max_epochs, n_estimators
         self.device, self.random_state, self.verbose = device, random_state, verbose
 
     # Learning ----------------------------------------------------------------------------------------------------
@@ -163,14 +167,14 @@ class NPNClassifier(ClassifierMixin, NPNEstimator):  # type: ignore[misc]
         """The predictive distribution over the classes of each row."""
         check_is_fitted(self, "network_")
         with torch.no_grad():
-            probs = self.likelihood_.predict(self._latent(X, X_variance)).mean
-        return ClassPredictive(self.classes_, probs.numpy())
+            classes = self.likelihood_.predict(self._latent(X, X_variance))
+        return ClassPredictive(self.classes_, (mixed(classes) if replicas_of(self.network_) else classes).mean.numpy())
 
     def predict_variance(self, X: Any, *, X_variance: Any = None) -> VarianceParts:
         """Variance p (1 - p) of each class (rows, classes), and its epistemic and aleatoric parts."""
         check_is_fitted(self, "network_")
         with torch.no_grad():
-            parts = self.likelihood_.variance_parts(self._latent(X, X_variance))
+            parts = self._variance_parts(self._latent(X, X_variance))
         return VarianceParts(*(part.numpy() for part in parts))  # type: ignore[arg-type]
 
     def log_likelihood(self, X: Any, y: Any, *, X_variance: Any = None) -> Array:

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
 
 from torchnpn.training import Ramp, geometric_ramp
 
 _LEAST_EPOCHS = 10
 _BATCH = 32, 1_024
+Array = NDArray[Any]
 
 
 class Plan(NamedTuple):
@@ -28,11 +32,19 @@ class Plan(NamedTuple):
         return cls(batch, epochs or min(max(round(steps / in_epoch), _LEAST_EPOCHS), most_epochs))
 
 
-def ramp(kl_weight: float, least: Callable[[], float]) -> Ramp:
+def ramp(kl_weight: float, least: Callable[[], float | Array]) -> Ramp:
     """β rises twentyfold over the first 80 % of training, and is never below a share `least` of its end.
+
+    Where `least` gives a share for each replica, so does the ramp.
 
     Low at first, so that structure is found before units are pruned; but where much of the target is noise there is
     little to find and much to overfit, and `least` keeps it up.
     """
     rising = geometric_ramp(0.05, 1.0)
-    return lambda progress: kl_weight * max(rising(progress), least())
+
+    def beta(progress: float) -> float | Array:
+        share: float = rising(progress)
+        bound = least()
+        return kl_weight * (max(share, bound) if isinstance(bound, float) else np.maximum(share, bound))
+
+    return beta

@@ -9,9 +9,9 @@ import torch
 from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
-from torchnpn import metrics
-from torchnpn.families import Beta, ExponentialFamily, Gamma, Gaussian, NegativeBinomial
-from torchnpn.likelihoods import Categorical
+from torchnpn.estimators.scores import crps
+from torchnpn.families import ExponentialFamily
+from torchnpn.likelihoods import Categorical, Mixture
 
 Array = NDArray[Any]
 
@@ -29,11 +29,11 @@ class Predictive:
     Arrays have one entry for each row, and a second dimension where the target has several columns.
 
     Args:
-        distribution: A member of a family whose tensors have shape (rows, targets).
+        distribution: A member of a family whose tensors have shape (rows, targets), or a mixture of such members.
         flat: Whether the target is a single column, so that arrays are (rows,).
     """
 
-    def __init__(self, distribution: ExponentialFamily, flat: bool = True) -> None:
+    def __init__(self, distribution: ExponentialFamily | Mixture, flat: bool = True) -> None:
         self.distribution, self._flat = distribution, flat
 
     @property
@@ -74,17 +74,7 @@ class Predictive:
 
     def crps(self, y: ArrayLike) -> Array:
         """Continuous ranked probability score ∫ (P(target ≤ t) - 1{y ≤ t})² dt of each row, in units of y."""
-        d, y = self.distribution, np.asarray(self._tensor(y))
-        if isinstance(d, Gaussian):
-            score = metrics.crps_gaussian(_numpy(d.m), np.sqrt(_numpy(d.s)), y)
-        elif isinstance(d, Gamma):
-            score = metrics.crps_gamma(_numpy(d.c), _numpy(d.d), y)
-        elif isinstance(d, NegativeBinomial):
-            score = metrics.crps_negative_binomial(_numpy(d.n), _numpy(d.p), y)
-        elif isinstance(d, Beta):
-            score = metrics.crps_beta(_numpy(d.c), _numpy(d.d), y)
-        else:
-            raise NotImplementedError(f"No CRPS is known for {type(d).__name__}.")
+        score = crps(self.distribution, self._tensor(y).numpy())
         return score[:, 0] if self._flat else score
 
     def sample(self, n: int = 1, random_state: int | None = None) -> Array:
@@ -96,7 +86,10 @@ class Predictive:
         return int(self.distribution.batch_shape[0])
 
     def __repr__(self) -> str:
-        return f"Predictive({type(self.distribution).__name__}, rows={len(self)})"
+        kind, several = type(self.distribution).__name__, ""
+        if isinstance(self.distribution, Mixture):
+            several = f" of {len(self.distribution.members.mean)} {type(self.distribution.members).__name__}"
+        return f"Predictive({kind}{several}, rows={len(self)})"
 
     def _array(self, values: Tensor) -> Array:  # (…, rows, targets) -> (…, rows) for a single target
         array = _numpy(values)

@@ -12,10 +12,11 @@ from sklearn.utils.validation import check_is_fitted
 
 from torchnpn.estimators import state
 from torchnpn.estimators.base import NPNEstimator, Progress
+from torchnpn.estimators.ensemble import replicas_of
 from torchnpn.estimators.inputs import Inputs, check_variance
 from torchnpn.estimators.predictive import Interval, Predictive
 from torchnpn.estimators.targets import KINDS, VARYING_NOISE, Kind, Units, in_units, parts_in_units
-from torchnpn.likelihoods import Likelihood, VarianceParts
+from torchnpn.likelihoods import Likelihood, VarianceParts, mixed
 from torchnpn.nn import Linear
 
 Array = NDArray[Any]
@@ -41,6 +42,8 @@ class NPNRegressor(RegressorMixin, NPNEstimator):  # type: ignore[misc]
         learning_rate: Of Adam; falls to zero along half a cosine.
         batch_size: Rows in a minibatch; None chooses by the number of rows.
         max_epochs: Passes over the rows; None chooses by the number of rows.
+        n_estimators: Networks to train, each from its own start and with its own order of rows; several predict a
+            mixture, and what they disagree on counts as epistemic.
         device: "auto" (a GPU if there is one), "cpu", "cuda", …
         random_state: Seed, for the same result every time.
         verbose: 1 prints ten lines on the way.
@@ -68,6 +71,7 @@ class NPNRegressor(RegressorMixin, NPNEstimator):  # type: ignore[misc]
         learning_rate: float = 1e-2,
         batch_size: int | None = None,
         max_epochs: int | None = None,
+        n_estimators: int = 1,
         device: str = "auto",
         random_state: Any = None,
         verbose: int = 0,
@@ -75,7 +79,7 @@ class NPNRegressor(RegressorMixin, NPNEstimator):  # type: ignore[misc]
         self.family, self.hidden, self.activation, self.noise = family, hidden, activation, noise
         self.missing, self.dropout = missing, dropout
         self.kl_weight, self.learning_rate = kl_weight, learning_rate
-        self.batch_size, self.max_epochs = batch_size, max_epochs
+        self.batch_size, self.max_epochs, self.n_estimators = batch_size, max_epochs, n_estimators
         self.device, self.random_state, self.verbose = device, random_state, verbose
 
     def __sklearn_tags__(self) -> Any:
@@ -138,7 +142,7 @@ class NPNRegressor(RegressorMixin, NPNEstimator):  # type: ignore[misc]
         self._flat = y.ndim == 1
         columns = np.asarray(y, dtype=np.float64).reshape(len(y), -1)
         self.n_outputs_ = columns.shape[1]
-        likelihood = kind.likelihood(self.n_outputs_)
+        likelihood = kind.likelihood(self.n_outputs_, self._replicas)
         likelihood.check_targets(torch.from_numpy(columns))
         self.inputs_ = Inputs.learn(X, weight, self.missing)
         self.units_ = kind.units(columns, weight)
@@ -148,11 +152,11 @@ class NPNRegressor(RegressorMixin, NPNEstimator):  # type: ignore[misc]
         last = self.network_[-1]
         assert isinstance(last, Linear) and last.bias is not None
         with torch.no_grad():
-            last.bias.free[0][: self.n_outputs_].copy_(torch.from_numpy(start))
+            last.bias.free[0][..., : self.n_outputs_].copy_(torch.from_numpy(start))
         return t
 
-    def _least_kl(self) -> float:
-        return self._kind.least_kl(self.likelihood_)
+    def _least_kl(self, likelihood: Likelihood) -> float | Array:
+        return self._kind.least_kl(likelihood)
 
     def _in_network_units(self, y: Array) -> Array:  # (rows,) or (rows, targets) -> (rows, targets)
         columns = np.asarray(y, dtype=np.float64).reshape(len(y), -1)
@@ -172,8 +176,8 @@ class NPNRegressor(RegressorMixin, NPNEstimator):  # type: ignore[misc]
         """The predictive distribution of each row."""
         check_is_fitted(self, "network_")
         with torch.no_grad():
-            distribution = self.likelihood_.predict(self._latent(X, X_variance))
-            return Predictive(in_units(distribution, self.units_), self._flat)  # type: ignore[arg-type]
+            distribution = in_units(self.likelihood_.predict(self._latent(X, X_variance)), self.units_)  # type: ignore[arg-type]
+        return Predictive(mixed(distribution) if replicas_of(self.network_) else distribution, self._flat)  # type: ignore[arg-type]
 
     def predict_interval(self, X: Any, level: float = 0.9, *, X_variance: Any = None) -> Interval:
         """Central intervals that hold a new target with probability `level`, as (low, high)."""
@@ -187,7 +191,7 @@ class NPNRegressor(RegressorMixin, NPNEstimator):  # type: ignore[misc]
         """Variance of each row, and its parts: epistemic, which more data would take away, and aleatoric."""
         check_is_fitted(self, "network_")
         with torch.no_grad():
-            parts = parts_in_units(self.likelihood_.variance_parts(self._latent(X, X_variance)), self.units_)
+            parts = parts_in_units(self._variance_parts(self._latent(X, X_variance)), self.units_)
         return VarianceParts(*(part[:, 0].numpy() if self._flat else part.numpy() for part in parts))  # type: ignore[arg-type]
 
     def log_likelihood(self, X: Any, y: Any, *, X_variance: Any = None) -> Array:
@@ -218,4 +222,4 @@ class NPNRegressor(RegressorMixin, NPNEstimator):  # type: ignore[misc]
         )
         if (self.units_.scale <= 0).any():
             raise ValueError("units expects scales above zero.")
-        return self._kind.likelihood(self.n_outputs_)
+        return self._kind.likelihood(self.n_outputs_, self._replicas)

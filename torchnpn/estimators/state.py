@@ -12,6 +12,7 @@ from torch import nn
 
 Array = NDArray[Any]
 _LARGEST_LOG = 40.0  # a log standard deviation beyond makes a variance that is no float32
+_LATER = {"n_estimators": 1}  # settings that early files lack; left out where they say no more than these do
 _LABEL_KINDS = "biufU"  # numpy's letters for bool, integers, floats and text
 
 
@@ -27,12 +28,15 @@ def plain_settings(params: dict[str, Any]) -> dict[str, Any]:
             value = value.item()
         if not (value is None or isinstance(value, (bool, int, float, str, list))):
             raise TypeError(f"A model file holds plain settings only, got {name}={value!r}.")
-        plain[name] = value
+        if name not in _LATER or value != _LATER[name]:
+            plain[name] = value
     return plain
 
 
 def checked_settings(plain: Any, known: set[str]) -> dict[str, Any]:
     """Settings for the constructor, from plain values."""
+    if isinstance(plain, dict):
+        plain = {**{name: value for name, value in _LATER.items() if name in known}, **plain}
     if not isinstance(plain, dict) or set(plain) != known:
         raise ValueError(f"settings expects the names {', '.join(sorted(known))}, got {_short(plain)}.")
     for name, value in plain.items():

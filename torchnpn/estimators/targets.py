@@ -34,10 +34,11 @@ class Units(NamedTuple):
 class Kind(NamedTuple):
     """A kind of target."""
 
-    likelihood: Callable[[int], Likelihood]  # by the number of targets
+    likelihood: Callable[[int, tuple[int, ...]], Likelihood]  # by the number of targets and the replicas
     units: Callable[[Array, Array | None], Units]  # from (rows, targets) and weights
     start: Callable[[Array], Array]  # latent value of a mean of the target, where the last bias starts
-    least_kl: Callable[[Any], float]  # of its likelihood as it is now: the least share of the KL's weight in training
+    least_kl: Callable[[Any], float | Array]
+    """Of its likelihood as it is now: the least share of the KL's weight in training; one for each replica, if any."""
 
 
 def _standardised(y: Array, weight: Array | None) -> Units:
@@ -67,9 +68,11 @@ def _logit(mean: Array) -> Array:
     return odds
 
 
-def _half_the_noise(likelihood: GaussianNoise) -> float:
-    """Half the share of the target's variance that is noise, as far as is known now."""
-    return 0.5 * min(1.0, float(np.exp(likelihood.log_noise.detach().cpu().numpy()).mean()))
+def _half_the_noise(likelihood: GaussianNoise) -> float | Array:
+    """Half the share of the targets' variance that is noise, as far as is known now."""
+    noise = np.exp(likelihood.log_noise.detach().cpu().numpy()).mean(-1)  # (*replicas,)
+    share = 0.5 * np.minimum(1.0, noise)
+    return share if share.ndim else float(share)
 
 
 def _mostly_noise(likelihood: Likelihood) -> float:
@@ -77,13 +80,26 @@ def _mostly_noise(likelihood: Likelihood) -> float:
 
 
 KINDS = {
-    "gaussian": Kind(lambda targets: GaussianNoise(targets, elbo=0.1), _standardised, np.zeros_like, _half_the_noise),
-    "gamma": Kind(lambda targets: GammaAmounts(targets, elbo=0.1), _relative, _log, _mostly_noise),
-    "poisson": Kind(lambda targets: PoissonCounts(), _as_they_are, _log, _mostly_noise),
-    "negative_binomial": Kind(NegativeBinomialCounts, _as_they_are, _log, _mostly_noise),
-    "beta": Kind(BetaProportions, _as_they_are, _logit, _mostly_noise),
+    "gaussian": Kind(
+        lambda targets, replicas: GaussianNoise(targets, elbo=0.1, replicas=replicas),
+        _standardised,
+        np.zeros_like,
+        _half_the_noise,
+    ),
+    "gamma": Kind(
+        lambda targets, replicas: GammaAmounts(targets, elbo=0.1, replicas=replicas), _relative, _log, _mostly_noise
+    ),
+    "poisson": Kind(lambda targets, replicas: PoissonCounts(), _as_they_are, _log, _mostly_noise),
+    "negative_binomial": Kind(
+        lambda targets, replicas: NegativeBinomialCounts(targets, replicas=replicas), _as_they_are, _log, _mostly_noise
+    ),
+    "beta": Kind(
+        lambda targets, replicas: BetaProportions(targets, replicas=replicas), _as_they_are, _logit, _mostly_noise
+    ),
 }
-VARYING_NOISE = Kind(HeteroscedasticGaussian, _standardised, np.zeros_like, lambda likelihood: 0.1)
+VARYING_NOISE = Kind(
+    lambda targets, replicas: HeteroscedasticGaussian(targets), _standardised, np.zeros_like, lambda likelihood: 0.1
+)
 
 
 def in_units(distribution: ExponentialFamily, units: Units) -> ExponentialFamily:

@@ -5,6 +5,7 @@ from torchnpn.likelihoods.categorical import Categorical
 from torchnpn.likelihoods.classification import ScaledSoftmax, Sigmoids, SoftmaxMean
 from torchnpn.likelihoods.counts import NegativeBinomialCounts, PoissonCounts
 from torchnpn.likelihoods.gaussian import GaussianNoise, HeteroscedasticGaussian
+from torchnpn.likelihoods.mixture import Mixture, mixed, mixture_parts
 from torchnpn.likelihoods.paper import Direct, KLToTarget, SquaredError
 from torchnpn.likelihoods.positive import GammaAmounts
 from torchnpn.likelihoods.proportions import BetaProportions
@@ -18,6 +19,7 @@ __all__ = [
     "HeteroscedasticGaussian",
     "KLToTarget",
     "Likelihood",
+    "Mixture",
     "NegativeBinomialCounts",
     "PoissonCounts",
     "ScaledSoftmax",
@@ -25,4 +27,6 @@ __all__ = [
     "SoftmaxMean",
     "SquaredError",
     "VarianceParts",
+    "mixed",
+    "mixture_parts",
 ]

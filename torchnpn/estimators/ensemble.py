@@ -1,0 +1,58 @@
+"""What an estimator trains: one network, or the members of an ensemble, together or one by one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+import torch
+
+from torchnpn.likelihoods import Likelihood
+from torchnpn.nn import Linear, Sequential
+from torchnpn.training.members import assemble_, member, trains_one_by_one
+
+
+class Trainee(NamedTuple):
+    """What one call of `train` changes."""
+
+    network: Sequential
+    likelihood: Likelihood
+    seed: int
+
+
+def replicas_of(network: Sequential) -> tuple[int, ...]:
+    """() for one network, (K,) for K members in one."""
+    first = network[0]
+    assert isinstance(first, Linear)
+    return first.replicas
+
+
+def started(
+    build: Callable[[torch.Generator | None, tuple[int, ...]], Sequential], replicas: tuple[int, ...], seed: int
+) -> Sequential:
+    """A new network; the k-th member draws its numbers from `seed` + k, however many there are."""
+    count = replicas[0] if replicas else 1
+    networks = [build(torch.Generator().manual_seed(seed + k), ()) for k in range(count)]
+    if not replicas:
+        return networks[0]
+    together = build(None, replicas)
+    assemble_(together, networks)
+    return together
+
+
+def trainees(network: Sequential, likelihood: Likelihood, seed: int, device: torch.device) -> list[Trainee]:
+    """The network and its likelihood as they are, or, where that is faster, each member in memory of its own."""
+    network.to(device)
+    replicas = replicas_of(network)
+    if not replicas or not trains_one_by_one(device):
+        return [Trainee(network, likelihood, seed)]
+    return [Trainee(member(network, k), member(likelihood, k), seed + k) for k in range(replicas[0])]
+
+
+def take_back_(network: Sequential, likelihood: Likelihood, trained: Sequence[Trainee]) -> None:
+    """Write what has been trained apart back into network and likelihood, ready for predictions."""
+    if trained[0].network is not network:
+        assemble_(network, [one.network for one in trained])
+        assemble_(likelihood, [one.likelihood for one in trained])
+    network.eval()
+    likelihood.cpu()
