@@ -33,7 +33,7 @@ lint: .venv/.installed ## style, format and types
 	@$(BIN)/ruff format --quiet --check .
 	@$(BIN)/mypy --no-error-summary
 
-bench: .venv/.installed ## what a network costs beside a plain one, and each map beside torch's own function, on this machine
+bench: .venv/.installed ## what networks cost beside plain ones (npn bench, docs/speed.md), and each map beside torch's own function
 	@$(BIN)/python benchmarks/step.py
 	@$(BIN)/python benchmarks/maps.py
 

@@ -16,6 +16,7 @@ except ModuleNotFoundError as missing:
     raise SystemExit(f"npn: {missing.name} is not installed. The command needs: pip install 'torchnpn[cli]'") from None
 
 import torchnpn
+from torchnpn.cli.bench import bench
 from torchnpn.cli.data import data
 from torchnpn.cli.demo import demo
 from torchnpn.cli.evaluate import evaluate
@@ -31,7 +32,7 @@ app = typer.Typer(
     rich_markup_mode=None,  # plain help: paragraphs and examples stay as they are written
     pretty_exceptions_enable=False,  # an error that is ours shows a plain traceback, an error of use a single line
 )
-for command in (fit, predict, evaluate, info, demo):
+for command in (fit, predict, evaluate, info, demo, bench):
     app.command()(command)
 app.add_typer(data, name="data")
 

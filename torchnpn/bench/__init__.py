@@ -1,0 +1,10 @@
+"""What a network costs beside a plain one and beside other ways to uncertainty; `npn bench` shows it.
+
+Training step, prediction with uncertainty and memory of each contestant, measured in turns in one process.
+"""
+
+from torchnpn.bench.plan import FULL, QUICK, choose, run
+from torchnpn.bench.record import circumstances, write, write_json
+from torchnpn.bench.table import cells, header
+
+__all__ = ["FULL", "QUICK", "cells", "choose", "circumstances", "header", "run", "write", "write_json"]
