@@ -25,6 +25,7 @@ import torchnpn as npn
 from benchmarks import records, summaries
 from torchnpn import kernels
 
+RECORD = records.RESULTS / "gpu_training.json"
 PAGE = records.RESULTS.parent / "docs" / "speed.md"
 PRECISIONS = "fast", "float32"
 
@@ -173,12 +174,13 @@ def with_tables(page: str, record: dict[str, Any]) -> str:
         f"{long['nll'][0]:.3f} (no recipe: see the experiments)."
     )
     rows = []
-    for name, found in record["precision"].items():
+    for name, found in record.get("precision", {}).items():
         layer = (f"{found['layer'][part]:.1e}" for part in ("mean", "variance"))
         studies = ("mnist", "error_percent", 2), ("mnist", "nll", 4), ("naval", "rmse", 4), ("naval", "nll", 3)
         rows.append([name, *layer, *(_spread(found[study][figure], digits) for study, figure, digits in studies)])
     heading = ["precision", "mean", "variance", "MNIST error, %", "MNIST NLL", "naval RMSE", "naval NLL"]
-    return summaries.with_table(page, "gpu_training.py", f"{head}\n\n{summaries.table(heading, rows, words=1)}")
+    table = summaries.table(heading, rows, words=1) if rows else "The effect of precision is not measured yet."
+    return summaries.with_table(page, "gpu_training.py", f"{head}\n\n{table}")
 
 
 def _spread(values: list[float], digits: int) -> str:
@@ -191,7 +193,7 @@ def main() -> None:
     parser.add_argument("--part", action="append", choices=["epochs", "precision"])
     parser.add_argument("--quick", action="store_true")
     parser.add_argument("--render", action="store_true", help="render the record that is there")
-    parser.add_argument("-o", type=Path, default=records.RESULTS / "gpu_training.json")
+    parser.add_argument("-o", type=Path, default=RECORD)
     arguments = parser.parse_args()
     if not arguments.render:
         device, plan = npn.training.resolve_device(arguments.device), QUICK if arguments.quick else FULL

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 
 import numpy as np
@@ -10,7 +11,16 @@ import pytest
 from scipy import integrate, stats
 
 import torchnpn as npn
-from benchmarks import estimators, large_table, missing, rivals, summaries, uci_defaults
+from benchmarks import (
+    estimators,
+    gpu_profile,
+    gpu_training,
+    large_table,
+    missing,
+    rivals,
+    summaries,
+    uci_defaults,
+)
 from torchnpn.datasets import Dataset, Split
 
 ROOT = Path(__file__).parent.parent
@@ -240,3 +250,36 @@ def test_pages_show_the_records(script):
         assert text == STUDIES[script].with_table(text, record), (
             f"run `python benchmarks/{script} --render {page.name}`"
         )
+
+
+# Studies on a GPU: their records come from one, their pages and arithmetic can be checked anywhere
+
+
+@pytest.mark.parametrize("study", [gpu_training, gpu_profile], ids=lambda study: study.__name__)
+def test_the_page_on_speed_shows_the_records(study):
+    page = study.PAGE.read_text(encoding="utf-8")
+    assert study.with_tables(page, recorded(study)) == page
+
+
+def test_floor_of_a_step():
+    """784-800-800-10 with 128 rows: 1,275,200 weights, 48 bytes each; products counted by hand."""
+    least = gpu_profile.floor((784, 800, 800, 10), 128, 20)
+    assert least["bytes_us"] == pytest.approx(20 * 48 * 1_275_200 / 4.3e6)
+    mean = 2 * 128 * (2 * 784 * 800 + 3 * 800 * 800 + 3 * 800 * 10)
+    variance = 2 * 128 * (2 * 784 * 800 + 6 * 800 * 800 + 6 * 800 * 10)
+    assert least["operations_us"] == pytest.approx(20 * (mean / 0.4e9 + variance / 0.79e9))
+
+
+@pytest.mark.slow
+@pytest.mark.skipif("TORCHNPN_DATA" not in os.environ, reason="needs MNIST")
+def test_the_study_of_trainings_runs_on_a_cpu(tmp_path, monkeypatch):
+    out = tmp_path / "record.json"
+    arguments = ["gpu_training.py", "--quick", "--device", "cpu", "-o", str(out)]
+    monkeypatch.setattr("sys.argv", arguments)
+    gpu_training.main()
+    found = json.loads(out.read_text(encoding="utf-8"))
+    assert found["epochs"]["epochs"] == gpu_training.QUICK.epochs
+    assert set(found["precision"]) == set(gpu_training.PRECISIONS)
+    for row in found["precision"].values():
+        assert len(row["mnist"]["nll"]) == gpu_training.QUICK.replicas
+        assert max(row["layer"].values()) < 1e-5  # a CPU has one precision

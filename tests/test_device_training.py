@@ -186,9 +186,9 @@ def test_a_training_by_autograd_is_the_plain_loop(case):
 
 
 WAYS = {  # constants of `layer` that lead through the other branches
-    "library's products": {"is_large": lambda *sizes: True},
-    "sums added up before": {"_MOST_PARTS": 0},
-    "long batches": {"_LONG": 1},
+    "library's products": {"layer.is_large": lambda *sizes: True},
+    "sums added up before": {"learning._MOST_PARTS": 0},
+    "long batches": {"learning.LONG": 1},
 }
 
 
@@ -196,7 +196,7 @@ WAYS = {  # constants of `layer` that lead through the other branches
 @pytest.mark.parametrize("way", WAYS.values(), ids=WAYS)
 def test_every_way_through_a_fused_step_is_the_plain_loop(way, monkeypatch):
     for name, value in way.items():
-        monkeypatch.setattr(f"torchnpn.kernels.triton.layer.{name}", value)
+        monkeypatch.setattr(f"torchnpn.kernels.triton.{name}", value)
     check_case(({"replicas": (2,), "hidden": (40,)}, {}, EMPIRICAL, {"epochs": 1}), fused=True)
 
 

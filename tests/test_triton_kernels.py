@@ -15,11 +15,6 @@ pytest.importorskip("triton")
 from torchnpn.kernels.triton import linear as fused
 from torchnpn.kernels.triton.adam import adam_ as triton_adam_
 from torchnpn.kernels.triton.layer import (
-    FAST,
-    FULL,
-    Activation,
-    Drop,
-    Gradient,
     activation,
     activation_gradient,
     fill_pair_,
@@ -28,6 +23,7 @@ from torchnpn.kernels.triton.layer import (
     point_or_random,
     weights,
 )
+from torchnpn.kernels.triton.signals import FAST, FULL, Activation, Drop, Gradient
 
 
 def seeded(seed=0):

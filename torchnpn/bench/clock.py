@@ -13,7 +13,7 @@ from typing import NamedTuple, TypeVar
 
 import torch
 
-from torchnpn.bench.ways import Call
+from torchnpn.bench.ways import Call, side_stream
 
 _REPLAYS = 20  # between two events: a single short call is lost in the time of a launch
 _FEWEST = 3  # rounds, however long they take
@@ -78,6 +78,7 @@ def _between_events(call: Call) -> float:
 def with_peak(action: Callable[[], Result], device: torch.device) -> tuple[Result, float]:
     """What `action` returns, and the most megabytes of tensors that it held at any time."""
     if device.type == "cuda":
+        side_stream()
         gc.collect()  # what is freed during the action would count in its favour
         before = torch.cuda.memory_allocated()
         torch.cuda.reset_peak_memory_stats()

@@ -33,7 +33,7 @@ class NPNAutoencoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, NPNEstim
         learning_rate: Of Adam; falls to zero along half a cosine.
         batch_size: Rows in a minibatch; None chooses by the number of rows.
         max_epochs: Passes over the rows; None chooses by the number of rows.
-        device: "auto" (a GPU if there is one), "cpu", "cuda", …
+        device: "auto" (a GPU, if there is one and the network is not small), "cpu", "cuda", …
         random_state: Seed, for the same result every time.
         verbose: 1 prints ten lines on the way.
 
@@ -94,8 +94,7 @@ class NPNAutoencoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, NPNEstim
         self.inputs_ = Inputs.learn(X, weight, self.missing)
         x = self.inputs_.moments(X, check_variance(X_variance, X))
         self._start(X.shape[1], X.shape[1], GaussianNoise())
-        target = x.toarray() if scipy.sparse.issparse(x) else x.mean
-        self._train(x, target, weight, progress)
+        self._train(x, x if scipy.sparse.issparse(x) else x.mean, weight, progress)
         return self
 
     def _build(

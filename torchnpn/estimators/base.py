@@ -27,8 +27,8 @@ from torchnpn.moments import Moments
 from torchnpn.nn import Linear, Sequential, mlp
 from torchnpn.nn.activation import BY_NAME
 from torchnpn.priors import EmpiricalBayes
-from torchnpn.training import History, Recipe, adam, constant, resolve_device, train
-from torchnpn.training.members import mean_history
+from torchnpn.training import History, Recipe, adam, constant, resolve_device, small, train
+from torchnpn.training.members import mean_history, member
 
 Array = NDArray[Any]
 Progress = Callable[[float], None]
@@ -150,12 +150,13 @@ class NPNEstimator(BaseEstimator):  # type: ignore[misc]
         return network
 
     def _train(self, x: Any, y: Any, weight: Array | None, progress: Progress | None) -> None:
-        plan = Plan.of(len(y), self.batch_size, self.max_epochs, self._steps, self._most_epochs)
+        plan = Plan.of(y.shape[0], self.batch_size, self.max_epochs, self._steps, self._most_epochs)
         data = (x, y) if weight is None else (x, y, weight)
         prior = EmpiricalBayes() if self.kl_weight else None
         told = self.verbose or progress is not None
         histories: list[History] = []
-        every = trainees(self.network_, self.likelihood_, self._seed, resolve_device(self.device))
+        place = self._place()
+        every = trainees(self.network_, self.likelihood_, self._seed, place)
         for k, (network, likelihood, seed) in enumerate(every):
             recipe = Recipe(
                 epochs=plan.epochs,
@@ -165,10 +166,18 @@ class NPNEstimator(BaseEstimator):  # type: ignore[misc]
                 seed=seed,
             )
             callback = partial(self._report, plan.epochs, progress, k, len(every)) if told else None
-            histories.append(train(network, data, likelihood, prior, recipe, callback=callback, device=self.device))
+            histories.append(train(network, data, likelihood, prior, recipe, callback=callback, device=place))
         take_back_(self.network_, self.likelihood_, every)
         self.history_ = mean_history(histories)
-        self._rows_seen = len(y) if weight is None else float(weight.sum())
+        self._rows_seen = y.shape[0] if weight is None else float(weight.sum())
+
+    def _place(self) -> torch.device:
+        """Where to train; "auto" keeps a small network on the CPU: it is done before a GPU has compiled its kernels."""
+        if self.device == "auto":
+            alone = member(self.network_, 0) if self._replicas else self.network_
+            if small.takes(alone, EmpiricalBayes(), torch.device("cpu")):
+                return torch.device("cpu")
+        return resolve_device(self.device)
 
     def _report(self, epochs: int, progress: Progress | None, k: int, count: int, history: History) -> None:
         """Tell how far the k-th of so many trainings is."""
@@ -189,8 +198,9 @@ class NPNEstimator(BaseEstimator):  # type: ignore[misc]
         rows = len(y) if weight is None else float(weight.sum())
         self._rows_seen += rows
         data = (x, y) if weight is None else (x, y, weight)
-        batch_size = Plan.of(len(y), self.batch_size, self.max_epochs, self._steps, self._most_epochs).batch_size
-        every = trainees(self.network_, self.likelihood_, self._seed, resolve_device(self.device))
+        batch_size = Plan.of(y.shape[0], self.batch_size, self.max_epochs, self._steps, self._most_epochs).batch_size
+        place = self._place()
+        every = trainees(self.network_, self.likelihood_, self._seed, place)
         averages = self._averages if len(self._averages) == len(every) else [None] * len(every)
         histories: list[History] = []
         made: list[Optimizer] = []
@@ -212,7 +222,7 @@ class NPNEstimator(BaseEstimator):  # type: ignore[misc]
                 kl_weight=constant(self.kl_weight * rows / self._rows_seen),
                 seed=seed + int(self._rows_seen),
             )
-            histories.append(train(network, data, likelihood, EmpiricalBayes(), recipe, device=self.device))
+            histories.append(train(network, data, likelihood, EmpiricalBayes(), recipe, device=place))
         take_back_(self.network_, self.likelihood_, every)
         self._averages = [optimizer.state_dict() for optimizer in made]
         self.history_ = History([*self.history_.epochs, *mean_history(histories).epochs])

@@ -44,7 +44,7 @@ class NPNRegressor(RegressorMixin, NPNEstimator):  # type: ignore[misc]
         max_epochs: Passes over the rows; None chooses by the number of rows.
         n_estimators: Networks to train, each from its own start and with its own order of rows; several predict a
             mixture, and what they disagree on counts as epistemic.
-        device: "auto" (a GPU if there is one), "cpu", "cuda", …
+        device: "auto" (a GPU, if there is one and the network is not small), "cpu", "cuda", …
         random_state: Seed, for the same result every time.
         verbose: 1 prints ten lines on the way.
 

@@ -8,85 +8,27 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import NamedTuple
 
 import torch
 import triton
 from torch import Tensor
 
 from torchnpn.kernels.triton import elementwise, products, update
+from torchnpn.kernels.triton.signals import (
+    FAST,
+    Activation,
+    Drop,
+    Forward,
+    Gradient,
+    Precision,
+    Signal,
+    Weights,
+    pointer,
+)
 
 _LARGE = 2**30  # multiplications in a product, over all replicas, from which the library's products are taken
 _BLOCK = 1024
-_MOST_PARTS = 700  # of sums that each program adds up for itself
-_LONG = 1024  # rows of a batch, from which their sum has a kernel of its own
-
-
-class Gradient(NamedTuple):
-    """Gradients by a mean and a variance, (R, batch, features)."""
-
-    m: Tensor
-    s: Tensor
-
-
-class Activation(NamedTuple):
-    """An activation by name ("none", "relu", "sigmoid", "tanh", "gamma"), and the constants of the last."""
-
-    name: str = "none"
-    tau: float = 1.0
-    r: float = 1.0
-    q: float = 1.0
-
-
-class Drop(NamedTuple):
-    """Sampled dropout: its probability, and what a mask is drawn from."""
-
-    p: float
-    seed: Tensor  # int64, one number
-    cursor: Tensor  # int32 (replicas,), the number of the step; the same in both passes
-    salt: int  # another for each layer
-
-
-class Precision(NamedTuple):
-    """In what the factors of products are taken; sums are always float32."""
-
-    mean: str = "tf32"  # or "ieee" for all of float32
-    variance: torch.dtype = torch.bfloat16  # or float32
-
-
-FAST, FULL = Precision(), Precision("ieee", torch.float32)
-
-
-class Weights(NamedTuple):
-    """Parameters of a layer with one leading dimension of replicas: (R, out, in) and (R, out)."""
-
-    W_m: Tensor
-    W_v: Tensor  # variance, or log standard deviation
-    b_m: Tensor | None
-    b_v: Tensor | None
-    log_std: bool  # what W_v and b_v are
-    pair: Tensor  # (R, out, 2 · in), [W_s | W_m²] in low precision; (R, out, in), W_s alone, where the input is a point
-
-
-class Signal(NamedTuple):
-    """What passes between two layers, (R or 1, batch, features)."""
-
-    m: Tensor
-    s: Tensor | None  # None for a point, or where only the pair is needed
-    pair: Tensor  # (R, batch, 2 · features), [s + m² | s] in low precision; (R, batch, features), m² alone, for a point
-
-    @property
-    def random(self) -> bool:
-        """Whether this is no point."""
-        return self.pair.shape[-1] != self.m.shape[-1]
-
-
-class Forward(NamedTuple):
-    """A layer's output, and what its backward pass needs."""
-
-    a: Signal
-    o_m: Tensor
-    o_s: Tensor
+LONG = 1024  # rows of a batch, from which their sum has a kernel of its own
 
 
 def point_or_random(m: Tensor, s: Tensor | None, precision: Precision) -> Signal:
@@ -94,7 +36,7 @@ def point_or_random(m: Tensor, s: Tensor | None, precision: Precision) -> Signal
     R, M, K = m.shape
     pair = m.new_empty(R, M, K if s is None else 2 * K, dtype=precision.variance)
     elementwise.pair_of_inputs_kernel[(triton.cdiv(m.numel(), _BLOCK),)](
-        m, _or(s, m), pair, m.numel(), K, HAS_S=s is not None, BLOCK=_BLOCK
+        m, pointer(s, m), pair, m.numel(), K, HAS_S=s is not None, BLOCK=_BLOCK
     )
     return Signal(m, s, pair)
 
@@ -138,22 +80,21 @@ def forward(
     ends = {"HAS_B": w.b_m is not None, "LOG_STD": w.log_std, "ACT": act.name, "DROP": drop is not None}
     outputs = {"STORE_S": last, "PAIR": not last}
     settings = (*act[1:], *_chance(drop))
-    if is_large(R, M, N, K):
+    if is_large(R, M, N, K) or _by_library(precision, a.m):
         o_m, o_s = _product(a.m, w.W_m.mT, precision), _product(a.pair, w.pair.mT, precision)
         elementwise.finish_forward_kernel[(triton.cdiv(M, 8) * triton.cdiv(N, 128), R)](
-            o_m, o_s, _or(w.b_m, w.W_m), _or(w.b_v, w.W_m), out_m, _or(out_s, out_m), pair,
+            o_m, o_s, pointer(w.b_m, w.W_m), pointer(w.b_v, w.W_m), out_m, pointer(out_s, out_m), pair,
             *_randomness(drop, a.m), M, N, *settings, **ends, **outputs, BM=8, BN=128,
         )  # fmt: skip
         out_m, out_s = (o_m, o_s if last else None) if plain else (out_m, out_s)
         return Forward(Signal(out_m, out_s, pair), o_m, o_s)
     save = keep and not (plain and last)
-    o_m, o_s = (torch.empty_like(out_m), torch.empty_like(out_m)) if save else (out_m, _or(out_s, out_m))
+    o_m, o_s = (torch.empty_like(out_m), torch.empty_like(out_m)) if save else (out_m, pointer(out_s, out_m))
     BM, BN, BK, warps, stages = _tiles("forward", R, M, N, K)
     products.forward_kernel[(triton.cdiv(M, BM) * triton.cdiv(N, BN), R)](
-        a.m, a.pair, w.W_m, w.pair, _or(w.b_m, w.W_m), _or(w.b_v, w.W_m), out_m, _or(out_s, out_m), pair, o_m, o_s,
-        *_randomness(drop, a.m), M, N, K, _stride(a.m), *settings,
-        HAS_S=a.random, SAVE=save, **ends, **outputs,
-        PRECISION=precision.mean, BM=BM, BN=BN, BK=BK, num_warps=warps, num_stages=stages,
+        a.m, a.pair, w.W_m, w.pair, pointer(w.b_m, w.W_m), pointer(w.b_v, w.W_m), out_m, pointer(out_s, out_m), pair,
+        o_m, o_s, *_randomness(drop, a.m), M, N, K, _stride(a.m), *settings, HAS_S=a.random, SAVE=save, **ends,
+        **outputs, PRECISION=precision.mean, BM=BM, BN=BN, BK=BK, num_warps=warps, num_stages=stages,
     )  # fmt: skip
     return Forward(Signal(out_m, out_s, pair), o_m, o_s)
 
@@ -175,7 +116,7 @@ def input_gradient(
     common = (*_randomness(drop, a.m), M)
     constants = (_stride(a.m), *act[1:], *_chance(drop))
     d_m, d_s = g.m.new_empty(R, M, K), g.s.new_empty(R, M, K)
-    if is_large(R, M, N, K):
+    if is_large(R, M, N, K) or _by_library(precision, a.m):
         by_m, pair = _product(g.m, w.W_m, precision), _product(g.s.to(w.pair.dtype), w.pair, precision)
         elementwise.finish_input_gradient_kernel[(triton.cdiv(M, 8) * triton.cdiv(K, 128), R)](
             by_m, pair, a.m, o_m, o_s, d_m, d_s, *common, K, *constants, ACT=act.name, DROP=drop is not None,
@@ -197,7 +138,7 @@ def weight_products(
     """g_mᵀ a_m and g_sᵀ A, the latter given in `dtype`."""
     R, N, K = w.W_m.shape
     M = g.m.shape[-2]
-    if is_large(R, M, N, K):
+    if is_large(R, M, N, K) or _by_library(precision, a.m):
         return _product(g.m.mT, a.m, precision), _product(g.s.to(a.pair.dtype).mT, a.pair, precision, dtype)
     by_m, by_pair = torch.empty_like(w.W_m), torch.empty_like(w.pair, dtype=dtype)
     BM, BN, BK, warps, stages = _tiles("weight", R, M, N, K)
@@ -224,71 +165,6 @@ def weight_gradient(
     return d_W_m, d_W_v, g.m.sum(-2), d_b_v * (2 * torch.exp(2 * w.b_v)) if w.log_std else d_b_v
 
 
-class Adam(NamedTuple):
-    """The averages of one layer, and the schedule that all layers share."""
-
-    W: Tensor  # (4, R, out, in): first and second of the mean, first and second of the log standard deviation
-    b: Tensor  # (4, R, out)
-    schedule: Tensor  # (steps, R, 3): rate, correction, β/N
-    cursor: Tensor  # int32 (R,), the number of the step
-    b1: float
-    b2: float
-    epsilon: float
-
-
-class Penalty(NamedTuple):
-    """The prior of one layer: "none", "isotropic", or empirical Bayes over "inputs" or "all" weights."""
-
-    kind: str
-    precision: float  # of the biases; of all where isotropic
-    sums: Tensor | None = None  # see `new_sums`
-
-
-def update_(g: Gradient, a: Signal, w: Weights, adam: Adam, penalty: Penalty, precision: Precision) -> None:
-    """One step of Adam on loss + β KL for a layer of Gaussian weights, in place; its pair is new, too."""
-    R, N, K = w.W_m.shape
-    by_m, by_pair = weight_products(g, a, w, precision.variance, precision)
-    if g.m.shape[-2] > _LONG:
-        g = Gradient(g.m.sum(-2, keepdim=True), g.s.sum(-2, keepdim=True, dtype=torch.float32))
-    parts = sums = penalty.sums
-    if sums is not None and R * sums.shape[2] > _MOST_PARTS:
-        sums = sums.sum(2, keepdim=True)
-    BN, BK = _update_tile(R)
-    tiles_n, tiles = triton.cdiv(N, BN), triton.cdiv(N, BN) * triton.cdiv(K, BK)
-    biases = 0 if w.b_m is None else triton.cdiv(N, BK)
-    update.update_kernel[(tiles + biases, R)](
-        by_m, by_pair, g.m, g.s, w.W_m, w.W_v, w.pair, _or(w.b_m, w.W_m), _or(w.b_v, w.W_m), adam.W, adam.b,
-        _or(sums, w.W_m), _or(parts, w.W_m), adam.schedule, adam.cursor, g.m.shape[-2], N, K, penalty.precision,
-        HAS_S=a.random, PRIOR=penalty.kind, B1=adam.b1, B2=adam.b2, EPSILON=adam.epsilon,
-        TILES_N=tiles_n, TILES=tiles, SUMS=1 if sums is None else sums.shape[2],
-        PADDED=1 if sums is None else triton.next_power_of_2(sums.shape[2]), BIASES=biases, BN=BN, BK=BK,
-    )  # fmt: skip
-
-
-def _update_tile(R: int) -> tuple[int, int]:
-    """Outputs and inputs of a tile of weights in the update."""
-    return (32, 32) if R < 8 else (16, 64)
-
-
-def new_sums(w: Weights, kind: str) -> Tensor | None:
-    """Memory for the Σ (m² + s) of empirical Bayes: two halves, taken in turns, with a part for each tile."""
-    R, N, K = w.W_m.shape
-    BN, BK = _update_tile(R)
-    tiles_n, tiles = triton.cdiv(N, BN), triton.cdiv(N, BN) * triton.cdiv(K, BK)
-    if kind == "inputs":
-        return w.W_m.new_zeros(2, R, tiles_n, K)
-    return w.W_m.new_zeros(2, R, tiles) if kind == "all" else None
-
-
-def fill_sums_(penalty: Penalty, w: Weights) -> None:
-    """What the sums are for the weights as they are now."""
-    if penalty.sums is None:
-        return
-    penalty.sums.zero_()
-    second = w.W_m.square() + torch.exp(2 * w.W_v)
-    penalty.sums[0, :, 0] = second.sum(-2) if penalty.kind == "inputs" else second.sum((-2, -1))
-
-
 def activation(m: Tensor, s: Tensor, act: Activation) -> tuple[Tensor, Tensor]:
     """f(m, s), element by element."""
     a_m, a_s = torch.empty_like(m), torch.empty_like(m)
@@ -312,7 +188,13 @@ def activation_gradient(m: Tensor, s: Tensor, g_m: Tensor, g_s: Tensor, act: Act
 
 def is_large(R: int, M: int, N: int, K: int) -> bool:
     """Whether a layer's products are taken from the library: many multiplications, or long sums of few outputs."""
-    return (_LARGE if M <= _LONG else _LARGE // 4) <= R * M * N * K
+    least = _LARGE if M <= LONG else _LARGE // 4
+    return least <= R * M * N * K
+
+
+def _by_library(precision: Precision, a: Tensor) -> bool:
+    """Whether tensor cores have nothing to offer: in full float32 the library's products are faster at every size."""
+    return precision.mean == "ieee" and a.is_cuda
 
 
 def _product(x: Tensor, y: Tensor, precision: Precision, dtype: torch.dtype = torch.float32) -> Tensor:
@@ -356,11 +238,6 @@ def _tiles(kernel: str, R: int, M: int, N: int, K: int) -> tuple[int, int, int, 
         return few
     width = K if kernel == "input" else N
     return large if R * triton.cdiv(M, 128) * triton.cdiv(width, 64) >= _PROCESSORS else small
-
-
-def _or(tensor: Tensor | None, other: Tensor) -> Tensor:
-    """A pointer for an argument that will not be looked at."""
-    return other if tensor is None else tensor
 
 
 def _stride(a: Tensor) -> int:

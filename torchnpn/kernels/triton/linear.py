@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from torchnpn.kernels.triton import layer
-from torchnpn.kernels.triton.layer import Activation, Gradient, Precision, Signal, Weights
+from torchnpn.kernels.triton.signals import Activation, Gradient, Precision, Signal, Weights
 from torchnpn.moments import Moments
 
 

@@ -16,8 +16,8 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from torchnpn.kernels.triton.layer import FAST, Drop, Gradient, Precision, Signal, Weights
 from torchnpn.kernels.triton.products import dropout_scale, linear_tile
+from torchnpn.kernels.triton.signals import FAST, Drop, Gradient, Precision, Signal, Weights
 
 
 class Lookup(NamedTuple):
