@@ -7,11 +7,11 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import NamedTuple
 
-from torchnpn.datasets import insurance, store, uci
+from torchnpn.datasets import images, insurance, store, toy, uci
 from torchnpn.datasets.dataset import Dataset, Info, Original, Source
 from torchnpn.datasets.download import DownloadError, Progress, download
 
-SOURCES = {source.name: source for source in (*uci.SOURCES, *insurance.SOURCES)}
+SOURCES = {source.name: source for source in (*uci.SOURCES, *insurance.SOURCES, *images.SOURCES)}
 
 
 class Verdict(NamedTuple):
@@ -22,13 +22,15 @@ class Verdict(NamedTuple):
 
 
 def load(name: str) -> Dataset:
-    """The data set called `name`, from `$TORCHNPN_DATA`, the cache, or its source.
+    """The data set called `name`, from `$TORCHNPN_DATA`, the cache, or its source; `toy` is generated.
 
     Raises:
         ValueError: If there is no such name, or the file is damaged or holds something else.
         FileNotFoundError: If the file must be put in place by hand; the message says what and where.
         DownloadError: If it could not be downloaded.
     """
+    if name == toy.INFO.name:
+        return toy.dataset()
     source, path = _source(name), fetch(name)
     arrays = store.read(path)
     try:
@@ -55,10 +57,12 @@ def fetch(name: str, progress: Progress | None = None) -> Path:
 
     Raises:
         ValueError: If there is no such name.
-        FileNotFoundError: If the file must be put in place by hand; the message says what and where.
+        FileNotFoundError: If there is no file to fetch, or it must be put in place by hand; the message says so.
         DownloadError: If it could not be downloaded, or is not what it should be. Nothing is kept then.
         OSError: If the cache cannot be written to.
     """
+    if name == toy.INFO.name:
+        raise FileNotFoundError(f"{name!r} has no file to fetch: datasets.load({name!r}) generates it.")
     source = _source(name)
     path = store.locate(source.path)
     if path.is_file():
@@ -82,15 +86,15 @@ def fetch(name: str, progress: Progress | None = None) -> Path:
 
 
 def verify(name: str | None = None) -> list[Verdict]:
-    """Whether the file of a data set, or of each one, holds the values that it should."""
-    sources = SOURCES.values() if name is None else [_source(name)]
-    return [Verdict(source.name, _status(source)) for source in sources]
+    """Whether the file of a data set, or of each one, holds the values that it should; `toy` needs no file."""
+    names = [*SOURCES, toy.INFO.name] if name is None else [name]
+    return [Verdict(name, "ok" if name == toy.INFO.name else _status(_source(name))) for name in names]
 
 
 def available() -> list[Info]:
     """All data sets, whether their files are present, and where."""
     paths = {name: store.locate(source.path) for name, source in SOURCES.items()}
-    return [
+    sets = [
         Info(
             name=name,
             title=source.title,
@@ -104,13 +108,15 @@ def available() -> list[Info]:
         )
         for name, source in SOURCES.items()
     ]
+    return [*sets, toy.INFO]
 
 
 def _source(name: str) -> Source:
     if name not in SOURCES:
-        close = difflib.get_close_matches(name, SOURCES, n=1)
+        names = [*SOURCES, toy.INFO.name]
+        close = difflib.get_close_matches(name, names, n=1)
         guess = f" Did you mean {close[0]!r}?" if close else ""
-        raise ValueError(f"There is no data set {name!r}.{guess} There are: {', '.join(SOURCES)}.")
+        raise ValueError(f"There is no data set {name!r}.{guess} There are: {', '.join(names)}.")
     return SOURCES[name]
 
 

@@ -27,11 +27,11 @@ class Dataset:
 
     Attributes:
         name: The name it was loaded by.
-        X: Features (rows, columns), float64. A categorical column holds the number of its category.
-        y: The first of `targets` (rows,), float64.
+        X: Features (rows, columns), float64; float32 for images. A categorical column holds the number of its category.
+        y: The first of `targets` (rows,), float64; int64 for classes.
         feature_names: One name for each column of `X`.
         targets: Every target by its name.
-        categories: For each categorical column, the names of its categories in the order of their numbers.
+        categories: For each categorical column or target, the names of its categories in the order of their numbers.
         splits: Published splits into training and test rows; empty where there are none.
         description: What the rows are, where they come from, and what to know before using them.
     """
@@ -47,7 +47,10 @@ class Dataset:
 
 
 class Info(NamedTuple):
-    """One line of the list of data sets; `path` is where the file is or, when not present, where it would go."""
+    """One line of the list of data sets.
+
+    `path` is where the file is or, when not present, where it would go; of a generated set, the module that makes it.
+    """
 
     name: str
     title: str

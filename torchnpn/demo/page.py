@@ -12,6 +12,7 @@ import torch
 from matplotlib.figure import Figure
 
 from torchnpn import plots, report
+from torchnpn.datasets.toy import NOISE_STD
 from torchnpn.demo import counts, digits, toy
 from torchnpn.plots import DARK, LIGHT, Theme
 
@@ -67,7 +68,7 @@ def tables(results: Results) -> dict[str, report.Table]:
     def row(name: str, value: Callable[[Any], float], form: str, items: tuple[Any, ...]) -> list[str]:
         return [name, *(format(value(item), form) for item in items)]
 
-    least = 0.5 * np.log(2 * np.pi * np.e * toy.NOISE_STD**2)
+    least = 0.5 * np.log(2 * np.pi * np.e * NOISE_STD**2)
     return {
         "Twenty points of x³": report.Table(
             ["", *(fit.name for fit in fits), "ideal"],
@@ -113,7 +114,7 @@ def html(results: Results, seconds: float) -> str:
     sections = [
         report.Section(
             titles[0],
-            f"{t.settings.points} points of y = x³, with Gaussian noise of standard deviation {toy.NOISE_STD:g}, lie "
+            f"{t.settings.points} points of y = x³, with Gaussian noise of standard deviation {NOISE_STD:g}, lie "
             "between −4 and 4. A network of 100 ReLU units is asked about everything from −6 to 6. It should fit "
             "where there are points, and doubt itself where there are none.",
             [

@@ -21,6 +21,7 @@ import torch
 from numpy.typing import NDArray
 
 from torchnpn import metrics, nn
+from torchnpn.datasets.toy import NOISE_STD, REACH, cubic
 from torchnpn.demo.plain import PlainNetwork
 from torchnpn.demo.progress import Progress, no_progress, part
 from torchnpn.likelihoods import GaussianNoise
@@ -28,8 +29,7 @@ from torchnpn.priors import IsotropicGaussian
 from torchnpn.training import Recipe, geometric_ramp, train
 
 Array = NDArray[Any]
-NOISE_STD = 3.0
-INSIDE, OUTSIDE = 4.0, 6.0  # points lie in ±4, predictions are made in ±6
+INSIDE, OUTSIDE = REACH, 6.0  # points lie in ±4, predictions are made in ±6
 
 
 @dataclass(frozen=True)
@@ -80,8 +80,7 @@ def run(settings: Settings | None = None, progress: Progress = no_progress) -> R
     """
     s = Settings() if settings is None else settings
     rng = np.random.default_rng(s.seed)
-    x = rng.uniform(-INSIDE, INSIDE, s.points)
-    y = x**3 + rng.normal(0.0, NOISE_STD, s.points)
+    x, y = cubic(rng, s.points)
     grid = np.linspace(-OUTSIDE, OUTSIDE, 241)
     fresh = grid**3 + rng.normal(0.0, NOISE_STD, (50, grid.size))  # to judge by
 
