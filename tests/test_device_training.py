@@ -17,9 +17,9 @@ from torchnpn.moments import Moments
 from torchnpn.training import Recipe, constant, cosine, loop
 from torchnpn.training.batches import Rows
 from torchnpn.training.fused import FusedSteps, why_not_fused
-from torchnpn.training.graph import GraphSteps
 from torchnpn.training.graphs import Beside, Repeated, captured
 from torchnpn.training.steps import device_training
+from torchnpn.training.taped import TapedSteps
 
 pytest.importorskip("triton")
 
@@ -153,7 +153,7 @@ def check_case(case, fused):
     lone_nets = [alone(net, lambda: network(**lone_shape), k) for k in single]
     lone_likelihoods = [alone(likelihood, lambda: likelihood_for(data), k) for k in single]
     training = device_training(net, data_, likelihood, prior, settings, fused=fused)
-    assert isinstance(training.kind, FusedSteps if fused else GraphSteps)
+    assert isinstance(training.kind, FusedSteps if fused else TapedSteps)
     losses, orders = [], []
     for number in range(settings.epochs):
         loss, beta = training.epoch(number)
@@ -311,7 +311,7 @@ def test_a_fused_step_needs_a_gpu(monkeypatch):
 def test_on_a_cpu_a_fused_step_must_be_demanded():
     assert reason() is None
     training = device_training(network(), dataset(), likelihoods.ScaledSoftmax(3), None, recipe())
-    assert isinstance(training.kind, GraphSteps)
+    assert isinstance(training.kind, TapedSteps)
 
 
 def run_on_a_gpu(replicas=(), **settings):

@@ -97,7 +97,7 @@ class Feed:
 
 
 class Steps(Protocol):
-    """A network's training step on the device: see `graph.GraphSteps` and `fused.FusedSteps`."""
+    """A network's training step on the device: see `taped.TapedSteps` and `fused.FusedSteps`."""
 
     feed: Feed
 

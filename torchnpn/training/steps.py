@@ -12,8 +12,8 @@ from torchnpn.priors import Prior
 from torchnpn.training.batches import Rows, as_batches
 from torchnpn.training.device import DeviceTraining, Feed, Steps, count_replicas
 from torchnpn.training.fused import FusedSteps, why_not_fused
-from torchnpn.training.graph import GraphSteps
 from torchnpn.training.recipe import Recipe
+from torchnpn.training.taped import TapedSteps
 
 
 def device_training(
@@ -45,6 +45,6 @@ def device_training(
         raise ValueError("replicas share some parameters, of the network or of the likelihood")
     feed = Feed(rows, recipe, replicas)
     by_itself = reason is None and rows.y.device.type == "cuda"
-    kind = FusedSteps if fused or (fused is None and by_itself) else GraphSteps
+    kind = FusedSteps if fused or (fused is None and by_itself) else TapedSteps
     steps: Steps = kind(model, likelihood, prior, recipe, feed)
     return DeviceTraining(steps, model, prior, recipe.precision)

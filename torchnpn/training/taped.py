@@ -18,7 +18,7 @@ from torchnpn.training.recipe import ADAM, Recipe, adam, cosine
 from torchnpn.training.wide import weighted_loss
 
 
-class GraphSteps:
+class TapedSteps:
     """Gather, forward, loss, KL, backward and optimizer of any network, in torch's operations.
 
     Raises:
