@@ -1,0 +1,31 @@
+"""Other methods on the same task, to compare with: settings, `fit`, `predict`."""
+
+from torchnpn.baselines.bayes_by_backprop import BayesByBackprop, GaussianPrior, ScaleMixturePrior
+from torchnpn.baselines.dark_knowledge import DarkKnowledge
+from torchnpn.baselines.dropout import DropoutNetwork, MCDropout
+from torchnpn.baselines.ensemble import DeepEnsemble
+from torchnpn.baselines.interface import Baseline, Fitted, Settings
+from torchnpn.baselines.plain import PlainNetwork
+from torchnpn.baselines.predicted import PredictedClasses, PredictedReal
+from torchnpn.baselines.probabilistic_backprop import ProbabilisticBackprop
+from torchnpn.baselines.tasks import Classes, HeteroscedasticRegression, Regression
+
+__all__ = [
+    "Baseline",
+    "BayesByBackprop",
+    "Classes",
+    "DarkKnowledge",
+    "DeepEnsemble",
+    "DropoutNetwork",
+    "Fitted",
+    "GaussianPrior",
+    "HeteroscedasticRegression",
+    "MCDropout",
+    "PlainNetwork",
+    "PredictedClasses",
+    "PredictedReal",
+    "ProbabilisticBackprop",
+    "Regression",
+    "ScaleMixturePrior",
+    "Settings",
+]
