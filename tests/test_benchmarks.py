@@ -8,10 +8,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 from scipy import integrate, stats
 
 import torchnpn as npn
 from benchmarks import (
+    device_kernels,
     estimators,
     gpu_profile,
     gpu_training,
@@ -259,6 +261,16 @@ def test_pages_show_the_records(script):
 def test_the_page_on_speed_shows_the_records(study):
     page = study.PAGE.read_text(encoding="utf-8")
     assert study.with_tables(page, recorded(study)) == page
+
+
+@pytest.mark.parametrize("activation", device_kernels.ACTIVATIONS)
+@pytest.mark.parametrize("point", [True, False], ids=["point", "random"])
+def test_layers_of_the_study_of_kernels(activation, point):
+    """What the script checks on a GPU holds for this machine's own kernels."""
+    size = device_kernels.Size((2,), 9, 7, 5)
+    found = device_kernels.errors(size, activation, point, "float32", torch.device("cpu"))
+    assert {"mean", "variance", "a_0", "0.bias.mean"} <= found.keys() or activation == "gamma"
+    assert max(found.values()) < device_kernels.BOUNDS["float32"]
 
 
 def test_floor_of_a_step():
