@@ -1,8 +1,8 @@
 """Fused kernels in Triton, for CUDA devices; imported only where one is used, because Triton is not always there.
 
-`activations` has the moments of each activation and their derivatives, `products` the three matrix kernels that end in
-them, `elementwise` and `update` those without products; `signals` what they take, `layer` a layer's passes made of
-them, `learning` its step of Adam; `linear` is what autograd calls, `step` the rest of a training step.
+`activations` has the moments of each activation and their derivatives, `endings` what they end, `products` the three
+matrix kernels, `elementwise` and `update` those without products; `signals` what they take, `layer` a layer's passes
+made of them, `learning` its step of Adam; `linear` is what autograd calls, `step` the rest of a training step.
 """
 
 from torchnpn.kernels.triton.layer import activation_gradient, fill_pair_, forward, input_gradient, weights

@@ -8,7 +8,7 @@ import triton
 import triton.language as tl
 
 from torchnpn.kernels.triton import activations
-from torchnpn.kernels.triton.products import dropout_scale, variance_of
+from torchnpn.kernels.triton.endings import end_forward, end_input_gradient, variance_of, with_bias
 
 
 @triton.jit
@@ -82,23 +82,14 @@ def finish_forward_kernel(
     at = (replica * M + rows[:, None]) * N + columns[None, :]
     mean, variance = tl.load(o_m + at, mask=inside, other=0.0), tl.load(o_s + at, mask=inside, other=1.0)
     if HAS_B:
-        bias = replica * N + columns
-        mean += tl.load(b_m + bias, mask=columns < N, other=0.0)[None, :]
-        variance += variance_of(tl.load(b_v + bias, mask=columns < N, other=0.0), LOG_STD)[None, :]
+        mean, variance = with_bias(mean, variance, b_m, b_v, replica, columns, N, LOG_STD)
         tl.store(o_m + at, mean, mask=inside)
         tl.store(o_s + at, variance, mask=inside)
-    mean, variance = activations.values(mean, variance, tau, r, q, ACT)
-    if DROP:
-        scale = dropout_scale(seed, cursor, replica, salt, rows, columns, N, M, p)
-        mean, variance = mean * scale, variance * scale * scale
-    if ACT != "none" or DROP:
-        tl.store(out_m + at, mean, mask=inside)
-        if STORE_S:
-            tl.store(out_s + at, variance, mask=inside)
-    if PAIR:
-        pair = (replica * M + rows[:, None]) * 2 * N + columns[None, :]
-        tl.store(A + pair, mean * mean + variance, mask=inside)
-        tl.store(A + pair + N, variance, mask=inside)
+    changes: tl.constexpr = ACT != "none" or DROP
+    end_forward(
+        mean, variance, out_m, out_s, A, seed, cursor, replica, rows, columns, M, N, tau, r, q, p, salt,
+        ACT, DROP, changes, STORE_S and changes, PAIR,
+    )  # fmt: skip
 
 
 @triton.jit
@@ -115,14 +106,8 @@ def finish_input_gradient_kernel(
     at = (replica * M + rows[:, None]) * K + columns[None, :]
     both = (replica * M + rows[:, None]) * 2 * K + columns[None, :]
     by_v = tl.load(pair + both, mask=inside, other=0.0).to(tl.float32)
-    by_s = by_v + tl.load(pair + both + K, mask=inside, other=0.0).to(tl.float32)
-    x = tl.load(a_m + replica * stride_a + rows[:, None] * K + columns[None, :], mask=inside, other=0.0)
-    by_mean = tl.load(by_m + at, mask=inside, other=0.0) + 2 * x * by_v
-    if DROP:
-        scale = dropout_scale(seed, cursor, replica, salt, rows, columns, K, M, p)
-        by_mean, by_s = by_mean * scale, by_s * scale * scale
-    if ACT != "none":
-        m, s = tl.load(o_m + at, mask=inside, other=0.0), tl.load(o_s + at, mask=inside, other=1.0)
-        by_mean, by_s = activations.gradients(m, s, by_mean, by_s, tau, r, q, ACT)
-    tl.store(d_m + at, by_mean, mask=inside)
-    tl.store(d_s + at, by_s, mask=inside)
+    by_w2 = tl.load(pair + both + K, mask=inside, other=0.0).to(tl.float32)
+    end_input_gradient(
+        tl.load(by_m + at, mask=inside, other=0.0), by_v, by_w2, a_m, o_m, o_s, d_m, d_s, seed, cursor, replica,
+        rows, columns, M, K, stride_a, tau, r, q, p, salt, ACT, DROP,
+    )  # fmt: skip

@@ -16,24 +16,7 @@ from __future__ import annotations
 import triton
 import triton.language as tl
 
-from torchnpn.kernels.triton import activations
-
-
-@triton.jit
-def variance_of(v, LOG_STD: tl.constexpr):
-    """A variance, from itself or from a log standard deviation."""
-    if LOG_STD:
-        return tl.exp(2 * v)
-    else:
-        return v
-
-
-@triton.jit
-def dropout_scale(seed, cursor, replica, salt, rows, columns, width, height, p):
-    """0 with probability p, else 1/(1 - p); for each element of a tile, the same in every pass of one step."""
-    offset = (replica * height + rows[:, None]) * width + columns[None, :]
-    draw = tl.rand((tl.load(seed) + tl.load(cursor + replica)) * 64 + salt, offset.to(tl.int32))
-    return tl.where(draw >= p, 1 / (1 - p), 0.0)
+from torchnpn.kernels.triton.endings import end_forward, end_input_gradient, with_bias
 
 
 @triton.jit
@@ -64,9 +47,7 @@ def linear_tile(
             s, w2 = tl.load(at_A + K, mask=here, other=0.0), tl.load(at_P + K, mask=weights, other=0.0)
             variance = tl.dot(s, w2, variance, input_precision=PRECISION)
     if HAS_B:
-        bias = replica * N + columns
-        mean += tl.load(b_m + bias, mask=columns < N, other=0.0)[None, :]
-        variance += variance_of(tl.load(b_v + bias, mask=columns < N, other=0.0), LOG_STD)[None, :]
+        mean, variance = with_bias(mean, variance, b_m, b_v, replica, columns, N, LOG_STD)
     return mean, variance
 
 
@@ -87,22 +68,15 @@ def forward_kernel(
         a_m, A, W_m, P, b_m, b_v, replica, rows, columns, M, N, K, stride_a,
         HAS_S, HAS_B, LOG_STD, PRECISION, BM, BN, BK,
     )  # fmt: skip
-    at = (replica * M + rows[:, None]) * N + columns[None, :]
-    inside = (rows[:, None] < M) & (columns[None, :] < N)
     if SAVE:
+        at = (replica * M + rows[:, None]) * N + columns[None, :]
+        inside = (rows[:, None] < M) & (columns[None, :] < N)
         tl.store(o_m + at, mean, mask=inside)
         tl.store(o_s + at, variance, mask=inside)
-    mean, variance = activations.values(mean, variance, tau, r, q, ACT)
-    if DROP:
-        scale = dropout_scale(seed, cursor, replica, salt, rows, columns, N, M, p)
-        mean, variance = mean * scale, variance * scale * scale
-    tl.store(out_m + at, mean, mask=inside)
-    if STORE_S:
-        tl.store(out_s + at, variance, mask=inside)
-    if PAIR:
-        pair = (replica * M + rows[:, None]) * (2 * N) + columns[None, :]
-        tl.store(out_A + pair, mean * mean + variance, mask=inside)
-        tl.store(out_A + pair + N, variance, mask=inside)
+    end_forward(
+        mean, variance, out_m, out_s, out_A, seed, cursor, replica, rows, columns, M, N, tau, r, q, p, salt,
+        ACT, DROP, True, STORE_S, PAIR,
+    )  # fmt: skip
 
 
 @triton.jit
@@ -134,19 +108,10 @@ def input_gradient_kernel(
         up_s = tl.load(g_s + g + inner[None, :], mask=here, other=0.0).to(v.dtype)
         by_v = tl.dot(up_s, v, by_v, input_precision=PRECISION)
         by_w2 = tl.dot(up_s, w2, by_w2, input_precision=PRECISION)
-    inside = (rows[:, None] < M) & (columns[None, :] < K)
-    at = (replica * M + rows[:, None]) * K + columns[None, :]
-    x = tl.load(a_m + replica * stride_a + rows[:, None] * K + columns[None, :], mask=inside, other=0.0)
-    by_m += 2 * x * by_v
-    by_s = by_v + by_w2
-    if DROP:
-        scale = dropout_scale(seed, cursor, replica, salt, rows, columns, K, M, p)
-        by_m, by_s = by_m * scale, by_s * scale * scale
-    if ACT != "none":
-        m, s = tl.load(o_m + at, mask=inside, other=0.0), tl.load(o_s + at, mask=inside, other=1.0)
-        by_m, by_s = activations.gradients(m, s, by_m, by_s, tau, r, q, ACT)
-    tl.store(d_m + at, by_m, mask=inside)
-    tl.store(d_s + at, by_s, mask=inside)
+    end_input_gradient(
+        by_m, by_v, by_w2, a_m, o_m, o_s, d_m, d_s, seed, cursor, replica, rows, columns, M, K, stride_a,
+        tau, r, q, p, salt, ACT, DROP,
+    )  # fmt: skip
 
 
 @triton.jit
