@@ -91,6 +91,9 @@ def with_tables(page: str, record: dict[str, Any]) -> str:
         head = f"**{case.name}**: {step}floor {by_bytes} µs by bytes, {by_operations} by operations."
         rows = [[name, f"{time:.0f}"] for name, time in found["kernels_us"].items()]
         parts.append(f"{head}\n\n{summaries.table(['kernels', 'µs'], rows, words=1)}")
+    if "tried" in record:
+        rows = [[about["what"], f"{about['before_us']:.0f}", f"{about['after_us']:.0f}"] for about in record["tried"]]
+        parts.append(summaries.table(["tried", "before, µs", "after, µs"], rows, words=1))
     return summaries.with_table(page, "gpu_profile.py", "\n\n".join(parts))
 
 
