@@ -148,7 +148,7 @@ def _activated(o: Moments, name: str, *constants: float) -> Moments | None:
 
 def _is_for_triton(a: Moments, W: Moments, b: Moments | None) -> bool:
     """Dense float32 tensors on a CUDA device; random weights; an input for all replicas or one for each."""
-    if not isinstance(a, Moments) or not isinstance(a.mean, Tensor) or not a.mean.is_cuda:
+    if torch.compiler.is_compiling() or not isinstance(a, Moments) or not isinstance(a.mean, Tensor):
         return False
     tensors = [*a, *W, *(() if b is None else b)]
     return (
@@ -164,17 +164,15 @@ def _is_for_triton(a: Moments, W: Moments, b: Moments | None) -> bool:
 
 
 def _are_plain(*tensors: Tensor) -> bool:
-    return (
-        all(
-            t.is_cuda
-            and t.dtype == torch.float32
-            and t.layout == torch.strided
-            and t.numel() > 0
-            and not torch._C._functorch.is_functorch_wrapped_tensor(t)
-            for t in tensors
-        )
-        and not torch.compiler.is_compiling()
-        and has_triton()
+    if torch.compiler.is_compiling():  # first of all: the compiler cannot see through the questions below
+        return False
+    return has_triton() and all(
+        t.is_cuda
+        and t.dtype == torch.float32
+        and t.layout == torch.strided
+        and t.numel() > 0
+        and not torch._C._functorch.is_functorch_wrapped_tensor(t)
+        for t in tensors
     )
 
 

@@ -62,6 +62,28 @@ class Rows:
         _check_inputs(self.x)
         if self.weight is not None:
             _check_weight(self.weight, self.count)
+        self.subsets: Tensor | None = None
+
+    def restricted(self, subsets: Any) -> Rows:
+        """The same rows, of which replica r is to see subsets[r] only.
+
+        Args:
+            subsets: (replicas, n) row numbers.
+        """
+        chosen = torch.as_tensor(subsets)
+        if chosen.dim() != 2 or chosen.numel() == 0 or chosen.dtype not in (torch.int32, torch.int64):
+            raise ValueError(
+                f"subsets expects row numbers (replicas, n), got {chosen.dtype} of shape {tuple(chosen.shape)}."
+            )
+        if not 0 <= int(chosen.min()) <= int(chosen.max()) < self.count:
+            raise ValueError(
+                f"subsets expects row numbers from 0 to {self.count - 1}, got {int(chosen.min())} to {int(chosen.max())}."
+            )
+        if self.weight is not None:
+            raise ValueError("subsets and weights of rows do not go together. Leave one of them out.")
+        same = copy.copy(self)
+        same.subsets, same.count = chosen.to(self.y.device, torch.int64), chosen.shape[1]
+        return same
 
     @property
     def total_weight(self) -> float:

@@ -50,7 +50,8 @@ class Feed:
         seed = self.recipe.seed * 1_000_003 + number
         generator = torch.Generator(self.device).manual_seed(seed)
         count = self.rows.count
-        self.order[:, :count] = torch.rand(self.replicas, count, device=self.device, generator=generator).argsort(-1)
+        drawn = torch.rand(self.replicas, count, device=self.device, generator=generator).argsort(-1)
+        self.order[:, :count] = drawn if self.rows.subsets is None else self.rows.subsets.gather(1, drawn)
         present = torch.zeros_like(self.share)
         present[:, :count] = 1.0 if self.rows.weight is None else self.rows.weight[self.order[:, :count]].to(present)
         batches = present.view(self.replicas, self.steps, self.batch)

@@ -46,6 +46,7 @@ def train(
     recipe: Recipe | None = None,
     *,
     validation: Any = None,
+    subsets: Any = None,
     callback: Callable[[History], None] | None = None,
     checkpoint: str | Path | None = None,
     device: str | torch.device = "auto",
@@ -59,6 +60,8 @@ def train(
         prior: On the weights; None for no KL.
         recipe: Settings.
         validation: Like `data`; its mean loss is recorded each epoch, and the best epoch's weights are kept.
+        subsets: (replicas, n) row numbers, for a model with replicas: replica r is trained on rows subsets[r] of `data`
+            only, as for cross-validation, a bootstrap or a curve of learning. None: all see all rows.
         callback: Called with the history after each epoch, for progress or a plot.
         checkpoint: A file from which training goes on if it exists, and to which it writes as it runs.
         device: "auto" (a GPU if there is one), or torch's name of a device.
@@ -72,7 +75,12 @@ def train(
     recipe = Recipe() if recipe is None else recipe
     place = resolve_device(device)
     dtype = next((p.dtype for p in model.parameters()), torch.get_default_dtype())
-    run = _Run(model, as_batches(data, place, dtype), likelihood, prior, recipe, place)
+    batches = as_batches(data, place, dtype)
+    if subsets is not None:
+        if not isinstance(batches, Rows):
+            raise ValueError("subsets needs data in memory: (x, y), not a DataLoader.")
+        batches = batches.restricted(subsets)
+    run = _Run(model, batches, likelihood, prior, recipe, place)
     if validation is not None:
         run.validation = as_batches(validation, place, dtype)
         run.check_targets(run.validation)
@@ -184,8 +192,8 @@ class _Run:
             yield
 
     def _choose_device_training(self) -> DeviceTraining | None:
-        """Steps that lie on the device, on a GPU or where replicas differ in their rates; None for the host's own."""
-        several = np.ndim(self.recipe.learning_rate) > 0
+        """Steps on the device, on a GPU or where replicas differ in their rates or rows; None for the host's own."""
+        several = np.ndim(self.recipe.learning_rate) > 0 or getattr(self.data, "subsets", None) is not None
         if not isinstance(self.data, Rows) or (self.device.type != "cuda" and not several):
             if several:
                 raise ValueError("One learning rate for each replica needs data in memory: (x, y), not a DataLoader.")

@@ -41,6 +41,8 @@ def device_training(
         raise ValueError(
             f"Recipe expects one learning rate, or {replicas}, one for each replica of the network, got {rates[0]}."
         )
+    if rows.subsets is not None and len(rows.subsets) != replicas:
+        raise ValueError(f"subsets expects rows for each of {replicas} replicas, got {len(rows.subsets)}.")
     if replicas > 1 and any(p.shape[:1] != (replicas,) for m in (model, likelihood) for p in m.parameters()):
         raise ValueError("replicas share some parameters, of the network or of the likelihood")
     feed = Feed(rows, recipe, replicas)
