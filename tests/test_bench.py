@@ -323,12 +323,12 @@ def test_quick_bench_by_the_command(tmp_path):
         "scaling",
         "left_out",
     }
-    assert record["tables"].keys() == {"mnist", "autoencoder", "latency"}
+    assert record["tables"].keys() == {"mnist", "autoencoder", "latency", "throughput"}
     assert record["left_out"].keys() == {"wide"}
     for name, found in record["tables"].items():
         measured = [row["contestant"] for row in found["rows"] if "why" not in row]
         assert measured == ON_CPU
-        keys = {"predict_us"} if name == "latency" else {"step_us", "predict_us", "peak_mb"}
+        keys = {"predict_us"} if name in ("latency", "throughput") else {"step_us", "predict_us", "peak_mb"}
         assert all(row[key] > 0 for row in found["rows"] if "why" not in row for key in keys)
     for axis, points in record["scaling"].items():
         assert [point["at"] for point in points] == list(plan.QUICK.sweep.points[axis])

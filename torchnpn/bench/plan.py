@@ -23,7 +23,7 @@ class Plan(NamedTuple):
     """What to measure."""
 
     sizes: dict[str, Size]  # tables of training and prediction
-    latency: Size  # a table of predictions alone
+    predictions: dict[str, Size]  # tables of predictions alone
     sweep: Sweep
     limits: Limits
     compiles: bool  # whether to wait for a compiler on a CPU, tens of seconds for each contestant
@@ -35,7 +35,7 @@ FULL = Plan(
         "wide": Size((4096, 4096, 4096, 10), 8192),
         "autoencoder": Size((20_000, 100, 50, 100, 20_000), 128, "tanh", 70),
     },
-    Size(_MNIST, 1),
+    {"latency": Size(_MNIST, 1), "throughput": Size(_MNIST, 8192)},
     Sweep(
         784,
         10,
@@ -51,7 +51,7 @@ QUICK = Plan(
         "wide": Size((64, 64, 64, 10), 32),
         "autoencoder": Size((200, 10, 5, 10, 200), 16, "tanh", 7),
     },
-    Size((16, 32, 32, 10), 1),
+    {"latency": Size((16, 32, 32, 10), 1), "throughput": Size((16, 32, 32, 10), 256)},
     Sweep(
         16,
         10,
@@ -61,7 +61,7 @@ QUICK = Plan(
     Limits(5, 0.3),
     compiles=False,
 )
-PARTS = *FULL.sizes, "latency", "scaling"
+PARTS = *FULL.sizes, *FULL.predictions, "scaling"
 _GPU_ONLY = {"wide": "minutes on a CPU: measured there only by --only wide"}
 
 
@@ -105,8 +105,8 @@ def run(
             if part == "scaling":
                 record["scaling"] = scaling(plan.sweep, device, plan.limits, told)
             else:
-                size = plan.latency if part == "latency" else plan.sizes[part]
-                rows = contest(make_task(size, device), names, plan.limits, told, training=part != "latency")
+                size = (plan.sizes | plan.predictions)[part]
+                rows = contest(make_task(size, device), names, plan.limits, told, training=part in plan.sizes)
                 record["tables"][part] = {"size": str(size), "rows": rows}
             record["duration_s"] = round(time.perf_counter() - start)
             save(record)
