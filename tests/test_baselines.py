@@ -26,11 +26,10 @@ from torchnpn.baselines import (
     ScaleMixturePrior,
     Settings,
 )
-from torchnpn.baselines.bayes_by_backprop import Drawn
 from torchnpn.baselines.dark_knowledge import Teacher
 from torchnpn.baselines.loop import batches
-from torchnpn.baselines.probabilistic_backprop import Posterior, absorbed, output
-from torchnpn.baselines.weight_prior import PriorFactors, gamma_update
+from torchnpn.baselines.rows import training_rows
+from torchnpn.baselines.weight_priors import Drawn
 
 SHORT = Settings(hidden=(6,), epochs=2, batch_size=16)
 
@@ -102,7 +101,7 @@ def reseeded(baseline):
     return dataclasses.replace(baseline, settings=dataclasses.replace(baseline.settings, seed=5))
 
 
-LEARNING = Settings(hidden=(20,), epochs=40, batch_size=40, learning_rate=2e-2, decay=0.1)
+LEARNING = Settings(hidden=(20,), epochs=40, batch_size=40, learning_rate=2e-2, schedule="cosine")
 
 
 @pytest.mark.slow
@@ -157,7 +156,7 @@ def test_bayes_by_backprop_finds_the_best_independent_gaussians_of_a_conjugate_m
     The tolerance is three times the scatter over seeds; two of the posterior's own variances are twice as large.
     """
     x, y, task, precision, mean, posterior_precision = linear_model()
-    settings = Settings(hidden=(), epochs=2000, batch_size=60, learning_rate=2e-2, decay=1e-3)
+    settings = Settings(hidden=(), epochs=2000, batch_size=60, learning_rate=2e-2, schedule="cosine")
     baseline = BayesByBackprop(task, settings, GaussianPrior(precision**-0.5), samples=5_000)
     probes = np.eye(4)[:, :3]  # outputs w_i + b, and b: by these all means and variances are seen
     predicted = baseline.fit(x, y).predict(torch.from_numpy(probes))
@@ -174,8 +173,9 @@ def test_teachers_are_draws_from_a_conjugate_posterior():
     x, y, task, precision, mean, posterior_precision = linear_model()
     with torch.random.fork_rng():
         torch.manual_seed(0)
-        teacher = Teacher(x, y, task, Settings(hidden=()), step_size=1e-3, prior_precision=precision)
-        everything, draws = torch.arange(60), []
+        settings = Settings(hidden=(), epochs=8_000, batch_size=60)
+        teacher = Teacher(training_rows(x, y, task, "cpu"), task, settings, step_size=1e-3, prior_precision=precision)
+        everything, draws = torch.arange(60)[None], []
         for _ in range(8_000):
             teacher.step(everything)
             draws.append(torch.cat([p.detach().flatten() for p in teacher.parameters]))
@@ -192,8 +192,9 @@ def test_a_batch_gives_the_teacher_an_unbiased_gradient():
     def moved(rows):
         with torch.random.fork_rng():
             torch.manual_seed(0)
-            teacher = Teacher(x, y, task, Settings(hidden=()), step_size=1e-4, prior_precision=0.0)
-            teacher.step(rows)
+            data = training_rows(x, y, task, "cpu")
+            teacher = Teacher(data, task, Settings(hidden=()), step_size=1e-4, prior_precision=0.0)
+            teacher.step(rows[None])
         return torch.cat([p.detach().flatten() for p in teacher.parameters])
 
     halves = (moved(torch.arange(30)) + moved(torch.arange(30, 60))) / 2
@@ -202,14 +203,15 @@ def test_a_batch_gives_the_teacher_an_unbiased_gradient():
 
 def test_the_student_learns_the_mean_of_teachers():
     """Cross entropy, by quadrature: -E log N(y; m, v) for y ~ N(m*, v*); and for classes, the sum."""
-    head = HeteroscedasticRegression().head()
+    one = training_rows(torch.ones(1, 1), torch.ones(1, 1), Regression(), "cpu").replicas
+    head = HeteroscedasticRegression().head(one)
     outputs = torch.tensor([[0.3, -0.2]], dtype=torch.float64)
     truth = PredictedReal(torch.tensor([[[1.0]]]).double(), torch.tensor([[[0.4]]]).double())
     mean, variance = (part.item() for part in head.moments(outputs))
     density = stats.norm(1.0, math.sqrt(0.4))
     expected = density.expect(lambda y: -stats.norm.logpdf(y, mean, math.sqrt(variance)))
     np.testing.assert_allclose(head.cross_entropy(outputs, truth).item(), expected, rtol=1e-6)
-    head = Classes(2).head()
+    head = Classes(2).head(one)
     truth = head.predicted(torch.tensor([[[0.0, math.log(3)]]]))
     outputs = torch.tensor([[0.0, 1.0]])
     p = 1 / (1 + math.e)
@@ -226,10 +228,11 @@ def test_divergence_matches_quadrature(prior):
     else:
         density = lambda w: 0.3 * stats.norm.pdf(w, 0, 1.2) + 0.7 * stats.norm.pdf(w, 0, 0.1)
     expected = integrate.quad(lambda w: q.pdf(w) * (q.logpdf(w) - np.log(density(w))), -3, 3, limit=200)[0]
-    mean, std = torch.tensor(0.4).double(), torch.tensor(0.3).double()
-    noise = torch.randn(200_000, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
-    estimates = torch.stack([prior.divergence(Drawn(mean + std * noise, mean.expand(200_000), std.expand(200_000)))])
-    np.testing.assert_allclose(estimates.item() / 200_000, expected, rtol=0.01)
+    one = training_rows(torch.ones(1, 1).double(), torch.ones(1, 1), Regression(), "cpu").replicas
+    noise = torch.randn(1, 400, 500, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    mean, std = torch.full_like(noise, 0.4), torch.full_like(noise, 0.3)
+    estimate = prior.divergence(one)(Drawn(mean + std * noise, mean, std))
+    np.testing.assert_allclose(estimate / 200_000, [expected], rtol=0.01)
 
 
 def test_a_mixture_has_the_mean_of_variances_plus_the_variance_of_means():
@@ -247,7 +250,7 @@ def test_masks_have_the_variance_of_independent_bernoullis():
     """A linear network with dropped inputs: Var o = Σ (w_i x_i)² p/(1 - p); the mean is that of the undropped one."""
     x, y = rows(Regression())
     fitted = DropoutNetwork(Regression(0.5), dataclasses.replace(SHORT, hidden=()), input_rate=0.3).fit(x, y)
-    weight = fitted.network.layers[-1].weight.detach()
+    weight = fitted.network.weights[-1][0].detach().T
     sampled = fitted.sampled(20_000).predict(x[:5])
     expected = ((weight * x[:5]) ** 2).sum(1, keepdim=True) * 0.3 / 0.7
     torch.testing.assert_close(sampled.epistemic, expected, rtol=0.05, atol=0)
@@ -257,99 +260,34 @@ def test_masks_have_the_variance_of_independent_bernoullis():
 
 def test_the_penalty_makes_a_linear_network_ridge_regression():
     x, y, task, precision, mean, _ = linear_model()
-    settings = Settings(hidden=(), epochs=2000, batch_size=60, learning_rate=0.02, decay=1e-3)
+    settings = Settings(hidden=(), epochs=2000, batch_size=60, learning_rate=0.02, schedule="cosine")
     predicted = PlainNetwork(task, settings, prior_precision=precision).fit(x, y).predict(x)
     np.testing.assert_allclose(predicted.mean[:, 0], x.numpy() @ mean[:3] + mean[3], atol=1e-4)
 
 
 def test_batches_are_of_one_size_and_take_every_row_equally_often():
-    drawn = list(batches(10, Settings(epochs=4, batch_size=8)))
-    assert [len(batch) for batch in drawn] == [8] * 5
-    assert torch.bincount(torch.cat(drawn)).tolist() == [4] * 10
-    assert len(next(batches(3, Settings(batch_size=8)))) == 3
-
-
-# Probabilistic back-propagation
-
-
-def one_weight(m, v, shape=6.0, rate=6.0):
-    """A network without hidden layers whose bias is known: o = (w x + b) / √2 with b = 0."""
-    tensor = lambda *values: torch.tensor([values], dtype=torch.float64)
-    return Posterior([tensor(m, 0.0)], [tensor(v, 0.0)], *(torch.tensor(g).double() for g in (shape, rate)))
-
-
-def test_absorbing_a_row_gives_the_posterior_moments_of_a_weight():
-    """One weight, Gaussian evidence: the tilted distribution's moments by quadrature."""
-    m, v, x, y = 0.3, 0.8, 1.4, 1.1
-    noise = 6.0 / 5.0
-    new = absorbed(one_weight(m, v), torch.tensor([[x]]).double(), torch.tensor([[y]]).double())
-    tilted = lambda w: stats.norm.pdf(w, m, math.sqrt(v)) * stats.norm.pdf(y, w * x / math.sqrt(2), math.sqrt(noise))
-    z, first, second = (integrate.quad(lambda w: w**k * tilted(w), -12, 12, epsabs=1e-12)[0] for k in range(3))
-    np.testing.assert_allclose(new.means[0][0, 0], first / z, rtol=1e-7)
-    np.testing.assert_allclose(new.variances[0][0, 0], second / z - (first / z) ** 2, rtol=1e-7)
-    assert new.means[0][0, 1] == 0 and new.variances[0][0, 1] == 0
-
-
-def test_the_gamma_update_matches_the_moments_of_a_precision():
-    """With the exact evidence of y ~ N(0, 1/λ), λ ~ Gamma, the posterior is a gamma distribution: (α + ½, β + y²/2)."""
-    shape, rate, y = 3.0, 2.0, 0.9
-    log_z = [stats.t.logpdf(y, 2 * a, scale=math.sqrt(rate / a)) for a in (shape, shape + 1, shape + 2)]
-    new = gamma_update(*(torch.tensor(value, dtype=torch.float64) for value in (shape, rate, *log_z)))
-    np.testing.assert_allclose([part.item() for part in new], [shape + 0.5, rate + y**2 / 2], rtol=1e-9)
-
-
-def test_an_unsound_update_is_not_made():
-    shape, rate, zero = torch.tensor(3.0), torch.tensor(2.0), torch.tensor(0.0)
-    assert gamma_update(shape, rate, torch.tensor(-9.0), zero, zero) == (shape, rate)
-
-
-def test_the_output_has_the_moments_of_a_drawn_network():
-    generator = torch.Generator().manual_seed(0)
-    draw = lambda *shape: torch.randn(*shape, generator=generator, dtype=torch.float64)
-    q = Posterior(
-        [draw(30, 4), draw(1, 31)], [0.3 * draw(30, 4) ** 2, 0.3 * draw(1, 31) ** 2], *[torch.tensor(6.0)] * 2
-    )
-    x = draw(2, 3)
-    samples, with_one = 40_000, lambda a: torch.cat([a, torch.ones_like(a[..., :1])], -1)
-    first, second = (m + v.sqrt() * draw(samples, *m.shape) for m, v in zip(q.means, q.variances, strict=True))
-    hidden = (with_one(x) @ first.mT / 2).relu()
-    o = with_one(hidden) @ second.mT / math.sqrt(31)
-    mean, variance = output(q, x)
-    torch.testing.assert_close(mean, o.mean(0), rtol=0, atol=0.01)
-    torch.testing.assert_close(variance, o.var(0), rtol=0.03, atol=0)
-
-
-def test_refining_the_prior_shrinks_small_weights_and_learns_their_precision():
-    """Weights known from the data to be near ±0.1: λ must end near 1/0.1², and the data's part stays as it was."""
-    seen, width = torch.tensor([[0.1, -0.1] * 100]).double(), 1e-4
-    before = 5 / 6  # precision of the first factors
-    precision = 1 / width + before
-    means, variances = [seen / width / precision], [torch.full_like(seen, 1 / precision)]
-    factors = PriorFactors.initial(means)
-    for _ in range(5):
-        factors.refine(means, variances)
-    learned = (factors.total_shape / factors.total_rate).item()
-    expected = (6 + 100) / (6 + 0.5 * 200 * (0.1**2 + width))  # the conjugate update of Gamma(6, 6)
-    np.testing.assert_allclose(learned, expected, rtol=0.05)
-    np.testing.assert_allclose(means[0] / variances[0] - factors.shift.T, seen / width, rtol=1e-9)
-
-
-def test_networks_side_by_side_do_not_know_each_other():
-    x, y = rows(Regression())
-    together = ProbabilisticBackprop(SHORT).fit(torch.stack([x, x]), torch.stack([y, 1 - y]))
-    other = ProbabilisticBackprop(SHORT).fit(torch.stack([x, x]), torch.stack([y, 3 + y]))
-    one, two = (fitted.predict(torch.stack([x, x])) for fitted in (together, other))
-    torch.testing.assert_close(one.member_means[:, 0], two.member_means[:, 0])
-    assert not torch.allclose(one.member_means[:, 1], two.member_means[:, 1])
+    """Each network in an order of its own, every row once in each pass."""
+    drawn = list(batches(2, 10, Settings(epochs=4, batch_size=8)))
+    assert [batch.shape for batch in drawn] == [(2, 8)] * 5
+    first, second = torch.cat(drawn, 1)
+    for order in (first, second):
+        assert [sorted(part.tolist()) for part in order.split(10)] == [list(range(10))] * 4
+    assert not torch.equal(first, second)
+    assert next(batches(1, 3, Settings(batch_size=8))).shape == (1, 3)
 
 
 @pytest.mark.parametrize(
     ("baseline", "x", "y", "message"),
     [
-        (PlainNetwork(Regression(), SHORT), torch.ones(4, 2), torch.ones(4), r"y\[:, None\]"),
-        (PlainNetwork(Regression(), SHORT), torch.ones(4, 2), torch.ones(5, 1), "4 rows and 5 targets"),
+        (PlainNetwork(Regression(), SHORT), torch.ones(4, 2), torch.ones(4), r"y\[..., None\]"),
+        (
+            PlainNetwork(Regression(), SHORT),
+            torch.ones(4, 2),
+            torch.ones(5, 1),
+            r"shape \(4, 1\), one target for each row of x; got .* \(5, 1\)",
+        ),
         (PlainNetwork(Regression(), SHORT), torch.ones(4, 2), torch.full((4, 1), math.nan), "finite y"),
-        (PlainNetwork(Regression(), SHORT), torch.ones(3, 4, 2), torch.ones(4, 1), r"shape \(3, 4, 2\)"),
+        (PlainNetwork(Regression(), SHORT), torch.ones(3, 4, 2), torch.ones(4, 1), r"shape \(3, 4, 1\)"),
         (PlainNetwork(Regression(), SHORT), torch.full((4, 2), math.inf), torch.ones(4, 1), "finite floating-point x"),
         (PlainNetwork(Classes(2), SHORT), torch.ones(4, 2), torch.ones(4), "int64 labels"),
         (PlainNetwork(Classes(2), SHORT), torch.ones(2, 2), torch.tensor([1, 2]), "from 0 to 1, got 1 to 2"),
@@ -360,6 +298,13 @@ def test_networks_side_by_side_do_not_know_each_other():
             torch.ones(4, 1),
             "'swish'",
         ),
+        (
+            PlainNetwork(Regression(), dataclasses.replace(SHORT, schedule="linear")),
+            torch.ones(4, 2),
+            torch.ones(4, 1),
+            "'linear'",
+        ),
+        (DropoutNetwork(Regression(), SHORT, rate=1.0), torch.ones(4, 2), torch.ones(4, 1), "from 0 to below 1"),
     ],
 )
 def test_errors_say_what_was_expected(baseline, x, y, message):

@@ -1,14 +1,17 @@
 """Other methods on the same task, to compare with: settings, `fit`, `predict`."""
 
-from torchnpn.baselines.bayes_by_backprop import BayesByBackprop, GaussianPrior, ScaleMixturePrior
+from torchnpn.baselines.bayes_by_backprop import BayesByBackprop
 from torchnpn.baselines.dark_knowledge import DarkKnowledge
 from torchnpn.baselines.dropout import DropoutNetwork, MCDropout
 from torchnpn.baselines.ensemble import DeepEnsemble
 from torchnpn.baselines.interface import Baseline, Fitted, Settings
 from torchnpn.baselines.plain import PlainNetwork
-from torchnpn.baselines.predicted import PredictedClasses, PredictedReal
+from torchnpn.baselines.predicted import PredictedClasses, PredictedReal, replica
 from torchnpn.baselines.probabilistic_backprop import ProbabilisticBackprop
+from torchnpn.baselines.replicas import Number
 from torchnpn.baselines.tasks import Classes, HeteroscedasticRegression, Regression
+from torchnpn.baselines.tuned import DropoutGrid
+from torchnpn.baselines.weight_priors import GaussianPrior, ScaleMixturePrior
 
 __all__ = [
     "Baseline",
@@ -16,11 +19,13 @@ __all__ = [
     "Classes",
     "DarkKnowledge",
     "DeepEnsemble",
+    "DropoutGrid",
     "DropoutNetwork",
     "Fitted",
     "GaussianPrior",
     "HeteroscedasticRegression",
     "MCDropout",
+    "Number",
     "PlainNetwork",
     "PredictedClasses",
     "PredictedReal",
@@ -28,4 +33,5 @@ __all__ = [
     "Regression",
     "ScaleMixturePrior",
     "Settings",
+    "replica",
 ]

@@ -4,137 +4,92 @@ from __future__ import annotations
 
 import itertools
 import math
-from dataclasses import dataclass
-from typing import NamedTuple, Protocol
+from dataclasses import dataclass, field
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 from torch.nn import functional
 
-from torchnpn.baselines.interface import Fitted, Predictor, Settings, training_rows
+from torchnpn.baselines.interface import Fitted, Settings
 from torchnpn.baselines.loop import minimise, seeded
 from torchnpn.baselines.network import activation
 from torchnpn.baselines.predicted import Predicted
+from torchnpn.baselines.predictor import Predictor, passes
+from torchnpn.baselines.replicas import Number, Replicas
+from torchnpn.baselines.rows import training_rows
 from torchnpn.baselines.tasks import Task
-
-_HALF_LOG_TWO_PI = 0.5 * math.log(2 * math.pi)
-
-
-class Drawn(NamedTuple):
-    """One draw w = mean + std · ε of a layer's weights, with the distribution it came from."""
-
-    weights: Tensor
-    mean: Tensor
-    std: Tensor
-
-
-class WeightPrior(Protocol):
-    """A prior of all weights."""
-
-    def divergence(self, drawn: Drawn) -> Tensor:
-        """An unbiased estimate of KL(q, prior), summed over the weights."""
-
-
-@dataclass(frozen=True)
-class GaussianPrior:
-    """w ~ N(0, std²); the divergence is exact: Σ ½ (s + m²)/std² - ½ - log(√s/std)."""
-
-    std: float = 1.0
-
-    def divergence(self, drawn: Drawn) -> Tensor:
-        """The closed form; it does not depend on the draw."""
-        ratio = (drawn.std**2 + drawn.mean**2) / self.std**2
-        return (0.5 * ratio - 0.5 - torch.log(drawn.std / self.std)).sum()
-
-
-@dataclass(frozen=True)
-class ScaleMixturePrior:
-    """w ~ π N(0, wide²) + (1 - π) N(0, narrow²): heavy tails, and many weights near zero.
-
-    Attributes:
-        share: π.
-        wide: The larger standard deviation.
-        narrow: The smaller one.
-    """
-
-    share: float = 0.5
-    wide: float = 1.0
-    narrow: float = math.exp(-6)
-
-    def log_prob(self, w: Tensor) -> Tensor:
-        """log density of each weight."""
-        parts = [
-            math.log(share) - 0.5 * (w / std) ** 2 - math.log(std) - _HALF_LOG_TWO_PI
-            for share, std in ((self.share, self.wide), (1 - self.share, self.narrow))
-        ]
-        return torch.logaddexp(*parts)
-
-    def divergence(self, drawn: Drawn) -> Tensor:
-        """log q(w) - log p(w) at the draw."""
-        noise = (drawn.weights - drawn.mean) / drawn.std
-        log_q = -0.5 * noise**2 - drawn.std.log() - _HALF_LOG_TWO_PI
-        return (log_q - self.log_prob(drawn.weights)).sum()
+from torchnpn.baselines.weight_priors import Drawn, GaussianPrior, WeightPrior
 
 
 @dataclass(frozen=True)
 class BayesByBackprop:
-    """Minimises mean of -log p(y | x, w) + KL(q, prior) / N with w drawn from q in each step.
+    """Minimises mean of -log p(y | x, w) + β KL(q, prior) / N with w drawn from q in each step.
 
     Attributes:
         task: `Regression`, `HeteroscedasticRegression` or `Classes`.
         settings: The network and its training.
         prior: Of all weights and biases.
-        initial_std: Standard deviation of weights before training.
+        kl_weight: β; below 1 the posterior is narrower than Bayes' rule says. A tuple has one for each replica.
+        initial_std: Standard deviation of weights before training; a tuple has one for each replica.
         samples: Draws of the weights in prediction.
     """
 
     task: Task
     settings: Settings
-    prior: WeightPrior = GaussianPrior()
-    initial_std: float = 0.05
+    prior: WeightPrior = field(default_factory=GaussianPrior)
+    kl_weight: Number = 1.0
+    initial_std: Number = 0.05
     samples: int = 100
 
     def fit(self, x: Tensor, y: Tensor) -> Fitted:
         """See `Baseline`."""
-        x, y = training_rows(x, y, self.task, self.settings)
-        count = len(x)
+        rows = training_rows(x, y, self.task, self.settings.device)
+        replicas = rows.replicas
+        weight = replicas.number("kl_weight", self.kl_weight).flatten() / rows.size
+        divergence = self.prior.divergence(replicas)
         with seeded(self.settings.seed, self.settings.device):
-            network = SampledNetwork(x, self.task, self.settings, self.initial_std)
+            network = SampledNetwork(x.shape[-1], replicas, self.task, self.settings, self.initial_std)
 
             def loss(x: Tensor, y: Tensor) -> Tensor:
                 draw = network.draw()
-                divergence = torch.stack([self.prior.divergence(drawn) for drawn in draw]).sum()
-                return divergence / count - network.head.log_prob(network(x, draw), y).mean()
+                kl = torch.stack([divergence(drawn) for drawn in draw]).sum(0)
+                return weight * kl - network.head.log_prob(network(x, draw), y).mean(-1)
 
-            minimise(loss, network.parameters(), x, y, self.settings)
+            minimise(loss, network.parameters, rows, self.settings)
 
         def answer(x: Tensor) -> Predicted:
+            def one_pass() -> Tensor:
+                draw = network.draw()
+                return passes(lambda x: network(x, draw), x, replicas, max(network.sizes))
+
             with seeded(self.settings.seed, self.settings.device):
-                outputs = torch.stack([network(x, network.draw()) for _ in range(self.samples)])
-            return network.head.predicted(outputs)
+                return network.head.predicted(torch.cat([one_pass() for _ in range(self.samples)]))
 
-        return Predictor(answer, self.settings)
+        return Predictor(answer, replicas)
 
 
-class SampledNetwork(nn.Module):
+class SampledNetwork:
     """Linear layers whose weights are given with each pass; it holds their distributions.
 
     Args:
-        x: Rows whose number of features, type and device the network takes.
+        inputs: How many there are.
+        replicas: The networks.
         task: Gives the head.
         settings: Hidden layers and activation.
         initial_std: Of all weights.
     """
 
-    def __init__(self, x: Tensor, task: Task, settings: Settings, initial_std: float) -> None:
-        super().__init__()
-        self.head = task.head()
-        sizes = [x.shape[-1], *settings.hidden, self.head.outputs]
-        shapes = [(n_out, n_in + 1) for n_in, n_out in itertools.pairwise(sizes)]  # the bias is the last column
-        self.means = nn.ParameterList([torch.randn(shape) / math.sqrt(shape[1]) for shape in shapes])
-        self.raw_stds = nn.ParameterList([torch.full(shape, math.log(math.expm1(initial_std))) for shape in shapes])
+    def __init__(self, inputs: int, replicas: Replicas, task: Task, settings: Settings, initial_std: Number) -> None:
+        self.head = task.head(replicas)
         self.activation = activation(settings.activation)
-        self.to(x)
+        self.sizes = [inputs, *settings.hidden, self.head.outputs]
+        raw_std = replicas.number("initial_std", initial_std).expm1().log()
+        self.means: list[Tensor] = []  # weight (networks, in, out) and bias (networks, 1, out) of each layer in turn
+        for n_in, n_out in itertools.pairwise(self.sizes):
+            std = 1 / math.sqrt(n_in + 1)
+            self.means += [replicas.zeros(rows, n_out).normal_(0, std).requires_grad_() for rows in (n_in, 1)]
+        self.raw_stds = [raw_std.expand_as(mean).clone().requires_grad_() for mean in self.means]
+        self.parameters = self.means + self.raw_stds + self.head.parameters
 
     def draw(self) -> list[Drawn]:
         """All weights, anew: mean + softplus(ρ) · ε."""
@@ -142,8 +97,8 @@ class SampledNetwork(nn.Module):
         pairs = zip(self.means, stds, strict=True)
         return [Drawn(torch.addcmul(mean, std, torch.randn_like(mean)), mean, std) for mean, std in pairs]
 
-    def forward(self, x: Tensor, draw: list[Drawn]) -> Tensor:  # (rows, inputs) -> (rows, outputs)
-        for number, (weights, _, _) in enumerate(draw):
+    def __call__(self, x: Tensor, draw: list[Drawn]) -> Tensor:  # (networks, rows, inputs -> outputs)
+        for number, (weight, bias) in enumerate(zip(draw[::2], draw[1::2], strict=True)):
             a = self.activation(x) if number else x
-            x = functional.linear(a, weights[:, :-1], weights[:, -1])
+            x = torch.baddbmm(bias.weights, a, weight.weights)
         return x

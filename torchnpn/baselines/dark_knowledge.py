@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
-from torchnpn.baselines.interface import Fitted, Predictor, Settings, training_rows
-from torchnpn.baselines.loop import adam, decay_each_step, for_each_batch, seeded
+from torchnpn.baselines.adam import Adam, shares
+from torchnpn.baselines.interface import Fitted, Settings
+from torchnpn.baselines.loop import batches, recorded, seeded, steps
 from torchnpn.baselines.network import Network
+from torchnpn.baselines.plain import answers
+from torchnpn.baselines.replicas import Number
+from torchnpn.baselines.rows import Rows, training_rows
 from torchnpn.baselines.tasks import Classes, HeteroscedasticRegression, Regression
 
 
@@ -19,11 +24,12 @@ class DarkKnowledge:
     """A chain of teachers by stochastic gradient Langevin dynamics, and one student that is asked in prediction.
 
     In each step the teacher moves once; then the student lowers the cross entropy from the teacher's prediction to its
-    own at noisy inputs. In regression the teacher's noise is known and the student predicts mean and variance.
+    own at noisy inputs. In regression the teacher's noise is known and the student predicts mean and variance. Each
+    number but `burn_in` may be a tuple, one for each replica.
 
     Attributes:
         task: `Regression` with a `noise_std`, or `Classes`.
-        settings: Of both networks; `learning_rate` is the student's, `decay` both have.
+        settings: Of both networks; `learning_rate` is the student's, `schedule` both have.
         step_size: ε of SGLD: the parameters move by ε/2 · ∇log posterior + N(0, ε). About 1 / (10 N).
         prior_precision: λ of the teacher's weights.
         input_noise: Standard deviation of the noise in the student's inputs.
@@ -32,39 +38,42 @@ class DarkKnowledge:
 
     task: Regression | Classes
     settings: Settings
-    step_size: float = 1e-4
-    prior_precision: float = 1.0
-    input_noise: float = 0.1
+    step_size: Number = 1e-4
+    prior_precision: Number = 1.0
+    input_noise: Number = 0.1
     burn_in: float = 0.1
 
     def fit(self, x: Tensor, y: Tensor) -> Fitted:
         """See `Baseline`."""
         if isinstance(self.task, Regression) and self.task.noise_std is None:
             raise ValueError("DarkKnowledge expects a known noise in regression: task=Regression(noise_std=…).")
-        x, y = training_rows(x, y, self.task, self.settings)
-        place, count = self.settings.device, len(x)
-        with seeded(self.settings.seed, place):
-            teacher = Teacher(x, y, self.task, self.settings, self.step_size, self.prior_precision)
-            student = Network(x, student_task(self.task), self.settings)
-            optimizer = adam(student.parameters(), self.settings.learning_rate, place)
-            factor = decay_each_step(count, self.settings)
-            steps = self.settings.epochs * count / min(self.settings.batch_size, count)
-            left = torch.tensor(math.floor(self.burn_in * steps), device=place)
+        settings = self.settings
+        rows = training_rows(x, y, self.task, settings.device)
+        replicas, count = rows.replicas, steps(rows.size, settings)
+        alone = math.floor(self.burn_in * count)
+        noise = replicas.number("input_noise", self.input_noise)
+        with seeded(settings.seed, settings.device):
+            teacher = Teacher(rows, self.task, settings, self.step_size, self.prior_precision)
+            student = Network(x.shape[-1], replicas, student_task(self.task), settings)
+            rate = replicas.number("learning_rate", settings.learning_rate)
+            adam = Adam(student.parameters, rate, count - alone, settings.schedule)
 
-            def step(rows: Tensor) -> None:
-                teacher.step(rows)
-                noisy = torch.add(x[rows], torch.randn_like(x[rows]), alpha=self.input_noise)
+            def both(numbers: Tensor) -> None:
+                teacher.step(numbers)
+                x, _ = rows.batch(numbers)
+                noisy = torch.addcmul(x, noise, torch.randn_like(x))
                 with torch.no_grad():
                     truth = teacher.network.head.predicted(teacher.network(noisy)[None])
-                optimizer.zero_grad()
-                loss = student.head.cross_entropy(student(noisy), truth).mean()
-                (loss * (left <= 0)).backward()  # zero gradients while burning in: Adam stands still
-                optimizer.step()
-                optimizer.param_groups[0]["lr"].mul_(factor)
-                left.sub_(1)
+                loss = student.head.cross_entropy(student(noisy), truth).mean(-1)
+                adam.step(torch.autograd.grad(loss.sum(), student.parameters))
 
-            for_each_batch(step, count, self.settings)
-        return Predictor(lambda x: student.head.predicted(student(x)[None]), self.settings)
+            drawn = batches(replicas.networks, rows.size, settings)
+            burn, learn = recorded(teacher.step, settings.device), recorded(both, settings.device)
+            for numbers in itertools.islice(drawn, alone):
+                burn(numbers)
+            for numbers in drawn:
+                learn(numbers)
+        return answers(student, replicas)
 
 
 def student_task(task: Regression | Classes) -> HeteroscedasticRegression | Classes:
@@ -73,42 +82,38 @@ def student_task(task: Regression | Classes) -> HeteroscedasticRegression | Clas
 
 
 class Teacher:
-    """Draws from the posterior of a network's weights by SGLD (Welling and Teh 2011).
+    """Draws from the posterior of networks' weights by SGLD (Welling and Teh 2011).
 
     One step of size ε, with M of N rows at hand:
         w ← w + ε/2 (Σ_batch (N/M) ∇log p(y | x, w) - λ w) + N(0, ε).
 
     Args:
-        x: Inputs.
-        y: Targets.
+        rows: Inputs and targets.
         task: Its noise is known: only weights and biases are drawn.
-        settings: The network, and `decay` of ε.
+        settings: The network, and the `schedule` of ε.
         step_size: ε of the first step.
         prior_precision: λ.
     """
 
     def __init__(
-        self,
-        x: Tensor,
-        y: Tensor,
-        task: Regression | Classes,
-        settings: Settings,
-        step_size: float,
-        prior_precision: float,
+        self, rows: Rows, task: Regression | Classes, settings: Settings, step_size: Number, prior_precision: Number
     ) -> None:
-        self.x, self.y, self.prior_precision = x, y, prior_precision
-        self.network = Network(x, task, settings)
-        self.step_size = torch.tensor(step_size, dtype=x.dtype, device=x.device)
-        self.parameters = list(self.network.layers.parameters())
-        self._factor = decay_each_step(len(x), settings)
+        self.rows = rows
+        self.network = Network(rows.x.shape[-1], rows.replicas, task, settings)
+        self.parameters = self.network.layers
+        self._precision = rows.replicas.number("prior_precision", prior_precision).flatten()
+        self._size = rows.replicas.number("step_size", step_size)
+        self._shares = shares(steps(rows.size, settings), settings.schedule).to(self._size)
+        self._step = torch.zeros(1, dtype=torch.int64, device=self._size.device)
 
-    def step(self, rows: Tensor) -> None:
+    def step(self, numbers: Tensor) -> None:  # (networks, batch)
         """Move once, by the gradient on these rows."""
-        energy = len(self.x) * self.network.loss(self.x[rows], self.y[rows])
-        energy = energy + self.prior_precision * self.network.half_squares()
-        slopes = torch.autograd.grad(energy, self.parameters)
+        energy = self.rows.size * self.network.loss(*self.rows.batch(numbers))
+        energy = energy + self._precision * self.network.half_squares()
+        slopes = torch.autograd.grad(energy.sum(), self.parameters)
+        size = self._size * self._shares[self._step]
+        half, std = 0.5 * size, size.sqrt()
         with torch.no_grad():
             for parameter, slope in zip(self.parameters, slopes, strict=True):
-                noise = self.step_size.sqrt() * torch.randn_like(parameter)
-                parameter.add_(noise - 0.5 * self.step_size * slope)
-            self.step_size.mul_(self._factor)
+                parameter.add_(std * torch.randn_like(parameter) - half * slope)
+            self._step.add_(1)

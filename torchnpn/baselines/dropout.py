@@ -5,14 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import NamedTuple
 
-import torch
 from torch import Tensor
 
-from torchnpn.baselines.interface import Fitted, Predictor, Settings, training_rows
+from torchnpn.baselines.interface import Fitted, Settings
 from torchnpn.baselines.loop import seeded
-from torchnpn.baselines.network import Network
-from torchnpn.baselines.plain import train
+from torchnpn.baselines.network import Dropout, Network, dropout
+from torchnpn.baselines.plain import answers, train
 from torchnpn.baselines.predicted import Predicted
+from torchnpn.baselines.replicas import Number, Replicas
+from torchnpn.baselines.rows import training_rows
 from torchnpn.baselines.tasks import Task
 
 
@@ -21,7 +22,7 @@ class DropoutNetwork:
     """A network trained with dropout; it predicts once, with the mean of the masks.
 
     For a GP with length scale l and noise precision τ, Gal and Ghahramani take `noise_std` = τ^-½ in the task and
-    `prior_precision` = (1 - rate) l².
+    `prior_precision` = (1 - rate) l². Each number may be a tuple, one for each replica.
 
     Attributes:
         task: `Regression`, `HeteroscedasticRegression` or `Classes`.
@@ -33,41 +34,48 @@ class DropoutNetwork:
 
     task: Task
     settings: Settings
-    rate: float = 0.5
-    input_rate: float = 0.0
-    prior_precision: float = 0.0
+    rate: Number = 0.5
+    input_rate: Number = 0.0
+    prior_precision: Number = 0.0
 
     def fit(self, x: Tensor, y: Tensor) -> FittedDropout:
         """See `Baseline`."""
-        x, y = training_rows(x, y, self.task, self.settings)
+        rows = training_rows(x, y, self.task, self.settings.device)
+        drop = dropout(rows.replicas, self.rate, self.input_rate)
         with seeded(self.settings.seed, self.settings.device):
-            network = Network(x, self.task, self.settings, self.rate, self.input_rate)
-            train(network, x, y, self.settings, self.prior_precision)
-        return FittedDropout(network, self.settings)
+            network = Network(x.shape[-1], rows.replicas, self.task, self.settings)
+            train(network, rows, self.settings, self.prior_precision, drop)
+        return FittedDropout(network, drop, rows.replicas, self.settings)
 
 
 class FittedDropout(NamedTuple):
     """A network trained with dropout, that can be asked in both ways."""
 
     network: Network
+    drop: Dropout
+    replicas: Replicas
     settings: Settings
 
-    @torch.no_grad()
     def predict(self, x: Tensor) -> Predicted:
         """One pass, with every unit times its probability of being kept."""
-        return self.network.head.predicted(self.network(x.to(self.settings.device))[None])
+        return answers(self.network, self.replicas).predict(x)
 
-    def sampled(self, samples: int) -> Fitted:
+    def sampled(self, samples: int) -> FittedMasks:
         """The same network under random masks: each of `samples` passes is a member."""
+        return FittedMasks(self, samples)
 
-        def answer(x: Tensor) -> Predicted:
-            with seeded(self.settings.seed, self.settings.device):
-                self.network.train()
-                outputs = torch.stack([self.network(x) for _ in range(samples)])
-                self.network.eval()
-            return self.network.head.predicted(outputs)
 
-        return Predictor(answer, self.settings)
+class FittedMasks(NamedTuple):
+    """A network trained with dropout, asked under random masks."""
+
+    fitted: FittedDropout
+    samples: int
+
+    def predict(self, x: Tensor) -> Predicted:
+        """The mixture over masks; the seed decides them."""
+        network, drop, replicas, settings = self.fitted
+        with seeded(settings.seed, settings.device):
+            return answers(network, replicas, drop, self.samples).predict(x)
 
 
 @dataclass(frozen=True)

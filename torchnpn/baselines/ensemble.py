@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
-from torchnpn.baselines.interface import Fitted, Predictor, Settings, training_rows
+from torchnpn.baselines.interface import Fitted, Settings
 from torchnpn.baselines.loop import minimise, seeded
 from torchnpn.baselines.network import Network
-from torchnpn.baselines.predicted import Predicted, mixture
+from torchnpn.baselines.plain import answers
+from torchnpn.baselines.rows import training_rows
 from torchnpn.baselines.tasks import Task
 
 
@@ -18,9 +19,11 @@ from torchnpn.baselines.tasks import Task
 class DeepEnsemble:
     """Independent networks, each trained by its log-likelihood; the mixture of their predictions.
 
+    All members, of all replicas, are trained at once.
+
     Attributes:
         task: `HeteroscedasticRegression` in the paper, or `Regression` or `Classes`.
-        settings: Of each network; member k has the seed `1000 seed + k`.
+        settings: Of each network.
         members: How many.
         adversarial: ε of adversarial training, in units of x (standardised): the loss at x + ε sign(∂loss/∂x) is added
             to that at x. 0: none.
@@ -33,24 +36,16 @@ class DeepEnsemble:
 
     def fit(self, x: Tensor, y: Tensor) -> Fitted:
         """See `Baseline`."""
-        x, y = training_rows(x, y, self.task, self.settings)
-        networks = [self._member(x, y, 1000 * self.settings.seed + number) for number in range(self.members)]
-
-        def answer(x: Tensor) -> Predicted:
-            return mixture([network.head.predicted(network(x)[None]) for network in networks])
-
-        return Predictor(answer, self.settings)
-
-    def _member(self, x: Tensor, y: Tensor, seed: int) -> Network:
-        with seeded(seed, self.settings.device):
-            network = Network(x, self.task, replace(self.settings, seed=seed))
-            minimise(lambda x, y: self._loss(network, x, y), network.parameters(), x, y, self.settings)
-        return network
+        rows = training_rows(x, y, self.task, self.settings.device, self.members)
+        with seeded(self.settings.seed, self.settings.device):
+            network = Network(x.shape[-1], rows.replicas, self.task, self.settings)
+            minimise(lambda x, y: self._loss(network, x, y), network.parameters, rows, self.settings)
+        return answers(network, rows.replicas)
 
     def _loss(self, network: Network, x: Tensor, y: Tensor) -> Tensor:
         if not self.adversarial:
             return network.loss(x, y)
         x = x.requires_grad_()
         loss = network.loss(x, y)
-        (slope,) = torch.autograd.grad(loss, x, retain_graph=True)
+        (slope,) = torch.autograd.grad(loss.sum(), x, retain_graph=True)
         return loss + network.loss((x + self.adversarial * slope.sign()).detach(), y)

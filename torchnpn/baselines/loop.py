@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 
 import torch
 from torch import Tensor
 
+from torchnpn.baselines.adam import Adam
 from torchnpn.baselines.interface import Settings
+from torchnpn.baselines.rows import Rows
 from torchnpn.training.graphs import Repeated
 
 
@@ -21,50 +23,50 @@ def seeded(seed: int, device: str) -> Iterator[None]:
         yield
 
 
-def batches(count: int, settings: Settings) -> Iterator[Tensor]:
-    """Row numbers of batches, all of one size, from one permutation of the rows after another."""
-    size = min(settings.batch_size, count)
-    rest = torch.empty(0, dtype=torch.int64, device=settings.device)
+def steps(rows: int, settings: Settings) -> int:
+    """How many batches there are in all."""
+    return settings.epochs * rows // min(settings.batch_size, rows)
+
+
+def batches(networks: int, rows: int, settings: Settings) -> Iterator[Tensor]:  # each (networks, batch)
+    """Row numbers of batches, all of one size, from one permutation of the rows after another.
+
+    Each network has an order of its own.
+    """
+    size = min(settings.batch_size, rows)
+    rest = torch.empty(networks, 0, dtype=torch.int64, device=settings.device)
     for _ in range(settings.epochs):
-        rows = torch.cat([rest, torch.randperm(count, device=settings.device)])
-        full = len(rows) // size * size
-        yield from rows[:full].split(size)
-        rest = rows[full:]
+        order = torch.rand(networks, rows, device=settings.device).argsort(1)
+        numbers = torch.cat([rest, order], 1)
+        full = numbers.shape[1] // size * size
+        yield from numbers[:, :full].split(size, 1)
+        rest = numbers[:, full:]
 
 
-def for_each_batch(step: Callable[[Tensor], None], count: int, settings: Settings) -> None:
-    """Calls `step` with the row numbers of each batch; on a GPU it is recorded once and then repeated."""
-    device = torch.device(settings.device)
-    rows = torch.zeros(min(settings.batch_size, count), dtype=torch.int64, device=device)
-    repeated = Repeated(lambda: step(rows), device)
-    for drawn in batches(count, settings):
-        rows.copy_(drawn)
+def recorded(step: Callable[[Tensor], None], device: str) -> Callable[[Tensor], None]:
+    """`step` as a function of row numbers; on a GPU it is recorded in its first calls and then repeated."""
+    place: list[Tensor] = []
+    repeated = Repeated(lambda: step(place[0]), torch.device(device))
+
+    def call(numbers: Tensor) -> None:
+        if not place:
+            place.append(torch.empty_like(numbers, memory_format=torch.contiguous_format))
+        place[0].copy_(numbers)
         repeated()
 
-
-def adam(parameters: Iterable[Tensor], learning_rate: float, device: str) -> torch.optim.Adam:
-    """Adam that can be recorded; its learning rate lies on the device."""
-    rate = torch.tensor(learning_rate, device=device)
-    return torch.optim.Adam(list(parameters), lr=rate, fused=True, capturable=torch.device(device).type == "cuda")
-
-
-def decay_each_step(count: int, settings: Settings) -> float:
-    """The factor by which the learning rate falls in each step."""
-    steps = settings.epochs * count / min(settings.batch_size, count)
-    return float(settings.decay ** (1 / max(steps, 1)))
+    return call
 
 
 def minimise(
-    loss: Callable[[Tensor, Tensor], Tensor], parameters: Iterable[Tensor], x: Tensor, y: Tensor, settings: Settings
+    loss: Callable[[Tensor, Tensor], Tensor], parameters: list[Tensor], rows: Rows, settings: Settings
 ) -> None:
-    """Adam on loss(batch of x, batch of y)."""
-    optimizer = adam((p for p in parameters if p.requires_grad), settings.learning_rate, settings.device)
-    factor = decay_each_step(len(x), settings)
+    """Adam on loss(batch of x, batch of y), which has one number for each network (networks,)."""
+    rate = rows.replicas.number("learning_rate", settings.learning_rate)
+    adam = Adam(parameters, rate, steps(rows.size, settings), settings.schedule)
 
-    def step(rows: Tensor) -> None:
-        optimizer.zero_grad()
-        loss(x[rows], y[rows]).backward()
-        optimizer.step()
-        optimizer.param_groups[0]["lr"].mul_(factor)
+    def step(numbers: Tensor) -> None:
+        adam.step(torch.autograd.grad(loss(*rows.batch(numbers)).sum(), parameters))
 
-    for_each_batch(step, len(x), settings)
+    repeat = recorded(step, settings.device)
+    for numbers in batches(rows.replicas.networks, rows.size, settings):
+        repeat(numbers)

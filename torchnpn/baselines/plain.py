@@ -6,9 +6,13 @@ from dataclasses import dataclass
 
 from torch import Tensor
 
-from torchnpn.baselines.interface import Fitted, Predictor, Settings, training_rows
+from torchnpn.baselines.interface import Fitted, Settings
 from torchnpn.baselines.loop import minimise, seeded
-from torchnpn.baselines.network import Network
+from torchnpn.baselines.network import KEEP_ALL, Dropout, Network
+from torchnpn.baselines.predicted import Predicted
+from torchnpn.baselines.predictor import Predictor, passes
+from torchnpn.baselines.replicas import Number, Replicas
+from torchnpn.baselines.rows import Rows, training_rows
 from torchnpn.baselines.tasks import Task
 
 
@@ -19,29 +23,38 @@ class PlainNetwork:
     Attributes:
         task: `Regression`, `HeteroscedasticRegression` or `Classes`.
         settings: The network and its training.
-        prior_precision: λ; 0 is maximum likelihood.
+        prior_precision: λ; 0 is maximum likelihood; a tuple has one for each replica.
     """
 
     task: Task
     settings: Settings
-    prior_precision: float = 0.0
+    prior_precision: Number = 0.0
 
     def fit(self, x: Tensor, y: Tensor) -> Fitted:
         """See `Baseline`."""
-        x, y = training_rows(x, y, self.task, self.settings)
+        rows = training_rows(x, y, self.task, self.settings.device)
         with seeded(self.settings.seed, self.settings.device):
-            network = Network(x, self.task, self.settings)
-            train(network, x, y, self.settings, self.prior_precision)
-        return Predictor(lambda x: network.head.predicted(network(x)[None]), self.settings)
+            network = Network(x.shape[-1], rows.replicas, self.task, self.settings)
+            train(network, rows, self.settings, self.prior_precision)
+        return answers(network, rows.replicas)
 
 
-def train(network: Network, x: Tensor, y: Tensor, settings: Settings, prior_precision: float) -> None:
-    """Minimises the loss and the penalty (λ / 2N) Σ w²; ends in evaluation mode."""
-    weight = prior_precision / len(x)
+def train(network: Network, rows: Rows, settings: Settings, prior_precision: Number, drop: Dropout = KEEP_ALL) -> None:
+    """Minimises the loss and the penalty (λ / 2N) Σ w²."""
+    weight = rows.replicas.number("prior_precision", prior_precision).flatten() / rows.size
 
     def loss(x: Tensor, y: Tensor) -> Tensor:
-        likelihood = network.loss(x, y)
-        return likelihood + weight * network.half_squares() if weight else likelihood
+        likelihood = network.loss(x, y, drop)
+        return likelihood if prior_precision == 0 else likelihood + weight * network.half_squares()
 
-    minimise(loss, network.parameters(), x, y, settings)
-    network.eval()
+    minimise(loss, network.parameters, rows, settings)
+
+
+def answers(network: Network, replicas: Replicas, drop: Dropout = KEEP_ALL, samples: int = 1) -> Predictor:
+    """What the networks say in `samples` passes."""
+
+    def answer(x: Tensor) -> Predicted:
+        outputs = passes(lambda x: network(x, drop), x, replicas, max(network.sizes), samples)
+        return network.head.predicted(outputs)
+
+    return Predictor(answer, replicas)

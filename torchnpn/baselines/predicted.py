@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from typing import NamedTuple
 
 import torch
@@ -14,29 +13,29 @@ class PredictedReal(NamedTuple):
     """The mixture (1/M) Σ_k N(m_k, v_k) of real targets.
 
     Attributes:
-        member_means: m_k (members, rows, outputs).
-        member_variances: v_k (members, rows, outputs), noise included.
+        member_means: m_k (members, rows, outputs); with replicas (members, replicas, rows, outputs).
+        member_variances: v_k, of the same shape, noise included.
     """
 
     member_means: Tensor
     member_variances: Tensor
 
     @property
-    def mean(self) -> Tensor:  # (rows, outputs)
+    def mean(self) -> Tensor:  # (..., rows, outputs)
         """E y = mean of m_k."""
         return self.member_means.mean(0)
 
     @property
-    def variance(self) -> Tensor:  # (rows, outputs)
+    def variance(self) -> Tensor:  # (..., rows, outputs)
         """Var y = mean of v_k + variance of m_k."""
         return self.member_variances.mean(0) + self.epistemic
 
     @property
-    def epistemic(self) -> Tensor:  # (rows, outputs)
+    def epistemic(self) -> Tensor:  # (..., rows, outputs)
         """Variance of m_k: what the members do not agree on."""
         return self.member_means.var(0, correction=0)
 
-    def log_prob(self, y: Tensor) -> Tensor:  # (rows, outputs) -> (rows,)
+    def log_prob(self, y: Tensor) -> Tensor:  # (..., rows, outputs) -> (..., rows)
         """log (1/M) Σ_k N(y; m_k, v_k), a row's outputs being independent within a member."""
         logs = gaussian_log_prob(y, self.member_means, self.member_variances).sum(-1)
         return torch.logsumexp(logs, 0) - math.log(len(logs))
@@ -46,27 +45,28 @@ class PredictedClasses(NamedTuple):
     """The mean of members' probabilities.
 
     Attributes:
-        member_probs: (members, rows, classes).
+        member_probs: (members, rows, classes); with replicas (members, replicas, rows, classes).
     """
 
     member_probs: Tensor
 
     @property
-    def probs(self) -> Tensor:  # (rows, classes)
+    def probs(self) -> Tensor:  # (..., rows, classes)
         """Mean over members."""
         return self.member_probs.mean(0)
 
-    def log_prob(self, labels: Tensor) -> Tensor:  # (rows,) -> (rows,)
+    def log_prob(self, labels: Tensor) -> Tensor:  # (..., rows) -> (..., rows)
         """log of the probability of each label."""
-        return self.probs.gather(-1, labels[:, None]).squeeze(-1).log()
+        probs = self.probs
+        return probs.gather(-1, labels.expand(probs.shape[:-1])[..., None]).squeeze(-1).log()
 
 
 Predicted = PredictedReal | PredictedClasses
 
 
-def mixture(parts: Sequence[Predicted]) -> Predicted:
-    """All members of all parts, with equal weights; the parts are of one kind."""
-    return type(parts[0])(*(torch.cat(fields) for fields in zip(*parts, strict=True)))
+def replica(predicted: Predicted, number: int) -> Predicted:
+    """The prediction of one replica alone."""
+    return type(predicted)(*(part[:, number] for part in predicted))
 
 
 def gaussian_log_prob(y: Tensor, mean: Tensor, variance: Tensor) -> Tensor:

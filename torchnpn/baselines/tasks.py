@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from typing import Any, Protocol
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 from torch.nn import functional
 
 from torchnpn.baselines.predicted import Predicted, PredictedClasses, PredictedReal, gaussian_log_prob
+from torchnpn.baselines.replicas import Number, Replicas
 
 _LEAST_VARIANCE = 1e-6  # of the noise that a network predicts, as in Lakshminarayanan et al. (2017)
 
@@ -20,32 +20,38 @@ class Head(Protocol):
 
     Attributes:
         outputs: How many a network must have.
+        parameters: What the head learns itself.
     """
 
     outputs: int
+    parameters: list[Tensor]
 
     def log_prob(self, outputs: Tensor, y: Tensor) -> Tensor:  # (..., rows, outputs), targets -> (..., rows)
         """log p(y | outputs) of each row."""
 
-    def cross_entropy(self, outputs: Tensor, truth: Any) -> Tensor:  # (rows, outputs) -> (rows,)
+    def cross_entropy(self, outputs: Tensor, truth: Any) -> Tensor:  # (..., rows, outputs) -> (..., rows)
         """-E log p(y | outputs) under `truth`, what another head of the task `predicted`."""
 
-    def predicted(self, outputs: Tensor) -> Predicted:  # (members, rows, outputs)
-        """The mixture over members."""
+    def predicted(self, outputs: Tensor) -> Predicted:  # (samples, networks, rows, outputs)
+        """The mixture over samples."""
 
 
 class Task(Protocol):
     """A kind of target."""
 
-    def checked(self, y: Tensor) -> Tensor:
-        """`y`, if these are targets of the task.
+    def check(self, y: Tensor, rows: tuple[int, ...]) -> None:
+        """Whether these are targets of the task.
+
+        Args:
+            y: Targets.
+            rows: Shape of x without the inputs: (rows,) or (replicas, rows).
 
         Raises:
             ValueError: If they are not.
         """
 
-    def head(self) -> Head:
-        """A new `Head`, with its parameters."""
+    def head(self, replicas: Replicas) -> Head:
+        """A new `Head` for so many networks, with its parameters."""
 
 
 @dataclass(frozen=True)
@@ -53,20 +59,24 @@ class Regression:
     """y = f(x) + noise of one variance for all rows.
 
     Attributes:
-        noise_std: Standard deviation of the noise, τ^-½ for a noise precision τ; None: learned with the network.
+        noise_std: Standard deviation of the noise, τ^-½ for a noise precision τ; a tuple has one for each replica;
+            None: learned with the network.
         targets: How many real numbers a row's y has.
     """
 
-    noise_std: float | None = None
+    noise_std: Number | None = None
     targets: int = 1
 
-    def checked(self, y: Tensor) -> Tensor:
+    def check(self, y: Tensor, rows: tuple[int, ...]) -> None:
         """See `Task`."""
-        return _checked_real(y, self.targets)
+        _check_real(y, (*rows, self.targets))
 
-    def head(self) -> Head:
+    def head(self, replicas: Replicas) -> Head:
         """See `Task`."""
-        return GaussianHead(self.noise_std, self.targets)
+        if self.noise_std is None:
+            log_std = replicas.zeros(1, 1).requires_grad_()
+            return GaussianHead(log_std, self.targets, [log_std])
+        return GaussianHead(replicas.number("noise_std", self.noise_std).log(), self.targets, [])
 
 
 @dataclass(frozen=True)
@@ -79,11 +89,11 @@ class HeteroscedasticRegression:
 
     targets: int = 1
 
-    def checked(self, y: Tensor) -> Tensor:
+    def check(self, y: Tensor, rows: tuple[int, ...]) -> None:
         """See `Task`."""
-        return _checked_real(y, self.targets)
+        _check_real(y, (*rows, self.targets))
 
-    def head(self) -> Head:
+    def head(self, replicas: Replicas) -> Head:
         """See `Task`."""
         return VaryingGaussianHead(self.targets)
 
@@ -94,23 +104,22 @@ class Classes:
 
     count: int
 
-    def checked(self, y: Tensor) -> Tensor:
+    def check(self, y: Tensor, rows: tuple[int, ...]) -> None:
         """See `Task`."""
-        if y.dim() != 1 or y.dtype != torch.int64:
-            raise ValueError(f"Classes expects int64 labels (rows,), got {y.dtype} of shape {tuple(y.shape)}.")
-        if y.numel() and not 0 <= int(y.min()) <= int(y.max()) < self.count:
+        if y.dtype != torch.int64 or y.shape != rows:
+            raise ValueError(f"Classes expects int64 labels of shape {rows}, got {y.dtype} of shape {tuple(y.shape)}.")
+        if not 0 <= int(y.min()) <= int(y.max()) < self.count:
             raise ValueError(
                 f"Classes({self.count}) expects labels from 0 to {self.count - 1}, got {int(y.min())} to "
                 f"{int(y.max())}. Number the classes from 0."
             )
-        return y
 
-    def head(self) -> Head:
+    def head(self, replicas: Replicas) -> Head:
         """See `Task`."""
         return SoftmaxHead(self.count)
 
 
-class _RealHead(nn.Module):
+class _RealHead:
     def moments(self, outputs: Tensor) -> tuple[Tensor, Tensor]:
         raise NotImplementedError
 
@@ -128,13 +137,10 @@ class _RealHead(nn.Module):
 
 
 class GaussianHead(_RealHead):
-    """N(o, std²), std known or learned."""
+    """N(o, std²), std known or learned: log_std is (networks, 1, 1), or (1, 1, 1) for all."""
 
-    def __init__(self, noise_std: float | None, targets: int) -> None:
-        super().__init__()
-        self.outputs = targets
-        log_std = torch.tensor(0.0 if noise_std is None else math.log(noise_std))
-        self.log_std = nn.Parameter(log_std, requires_grad=noise_std is None)
+    def __init__(self, log_std: Tensor, targets: int, parameters: list[Tensor]) -> None:
+        self.log_std, self.outputs, self.parameters = log_std, targets, parameters
 
     def moments(self, outputs: Tensor) -> tuple[Tensor, Tensor]:
         return outputs, torch.exp(2 * self.log_std).expand_as(outputs)
@@ -144,20 +150,18 @@ class VaryingGaussianHead(_RealHead):
     """N(o₁, softplus(o₂) + 10⁻⁶)."""
 
     def __init__(self, targets: int) -> None:
-        super().__init__()
-        self.outputs = 2 * targets
+        self.outputs, self.parameters = 2 * targets, list[Tensor]()
 
     def moments(self, outputs: Tensor) -> tuple[Tensor, Tensor]:
         mean, raw = outputs.chunk(2, -1)
         return mean, functional.softplus(raw) + _LEAST_VARIANCE
 
 
-class SoftmaxHead(nn.Module):
+class SoftmaxHead:
     """Classes by softmax(o)."""
 
     def __init__(self, classes: int) -> None:
-        super().__init__()
-        self.outputs = classes
+        self.outputs, self.parameters = classes, list[Tensor]()
 
     def log_prob(self, outputs: Tensor, y: Tensor) -> Tensor:
         logs = outputs.log_softmax(-1)
@@ -171,12 +175,11 @@ class SoftmaxHead(nn.Module):
         return PredictedClasses(outputs.softmax(-1))
 
 
-def _checked_real(y: Tensor, targets: int) -> Tensor:
-    if y.dim() != 2 or y.shape[-1] != targets or not y.is_floating_point():
+def _check_real(y: Tensor, shape: tuple[int, ...]) -> None:
+    if y.shape != shape or not y.is_floating_point():
         raise ValueError(
-            f"A regression expects floating-point y (rows, {targets}), got {y.dtype} of shape {tuple(y.shape)}. "
-            "Add the last dimension with y[:, None]."
+            f"A regression expects floating-point y of shape {shape}, one target for each row of x; got {y.dtype} of "
+            f"shape {tuple(y.shape)}. Add the last dimension with y[..., None]."
         )
     if not y.isfinite().all():
         raise ValueError("A regression expects finite y, got NaN or infinite ones.")
-    return y
