@@ -1,13 +1,20 @@
 """Natural-parameter networks on PyTorch: networks whose inputs, weights, neurons and outputs are distributions."""
 
 from torchnpn import datasets, estimators, families, io, likelihoods, maps, metrics, nn, priors, training
-from torchnpn.estimators import NPNAutoencoder, NPNClassifier, NPNRegressor, Predictive
+from torchnpn.estimators import (
+    BayesianLogisticRegression,
+    NPNAutoencoder,
+    NPNClassifier,
+    NPNRegressor,
+    Predictive,
+)
 from torchnpn.io import load, save
 from torchnpn.moments import Moments
 from torchnpn.priors import kl
 from torchnpn.training import History, Recipe, train
 
 __all__ = [
+    "BayesianLogisticRegression",
     "History",
     "Moments",
     "NPNAutoencoder",

@@ -1,8 +1,17 @@
 """scikit-learn estimators: arrays and frames in, distributions out."""
 
 from torchnpn.estimators.autoencoder import NPNAutoencoder
+from torchnpn.estimators.bayesian_logistic import BayesianLogisticRegression
 from torchnpn.estimators.classifier import NPNClassifier
 from torchnpn.estimators.predictive import ClassPredictive, Interval, Predictive
 from torchnpn.estimators.regressor import NPNRegressor
 
-__all__ = ["ClassPredictive", "Interval", "NPNAutoencoder", "NPNClassifier", "NPNRegressor", "Predictive"]
+__all__ = [
+    "BayesianLogisticRegression",
+    "ClassPredictive",
+    "Interval",
+    "NPNAutoencoder",
+    "NPNClassifier",
+    "NPNRegressor",
+    "Predictive",
+]

@@ -24,6 +24,7 @@ _CLASSES = {  # with `_state()` -> (plain values, arrays) and `_from_state(plain
     "NPNAutoencoder": "torchnpn.estimators",
     "NPNClassifier": "torchnpn.estimators",
     "NPNRegressor": "torchnpn.estimators",
+    "BayesianLogisticRegression": "torchnpn.estimators",
     "TableModel": "torchnpn.tables",
 }
 
