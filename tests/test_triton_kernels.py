@@ -59,6 +59,7 @@ ACTIVATIONS = {
     Activation("gamma", 0.3, 1.0, 1.0): (3e-7, 3e-6, 1e-6),
     Activation("gamma", 2.0, 3.0, 1.5): (3e-7, 3e-6, 1e-6),
     Activation("gamma", 5.0, 1.0, 2.0): (3e-7, 3e-6, 1e-6),
+    Activation("gamma", 1.0, 0.0, -1.0): (3e-7, 3e-6, 1e-6),
 }
 each_activation = pytest.mark.parametrize("act", ACTIVATIONS, ids=lambda act: "-".join(f"{part}" for part in act))
 
@@ -98,6 +99,15 @@ def test_an_activation_and_its_slopes_are_those_of_the_map(act):
         expected = torch.autograd.grad(output.sum(), exact, retain_graph=True)
         for a, b, size in zip(found, expected, slopes[i], strict=True):
             assert ((a - b).abs() <= slope_bound * size).all()
+
+
+def test_neurons_that_fade_keep_the_digits_of_small_means():
+    """exp(-x) of gamma neurons, against the closed form (1 + s/m)^(-m²/s), relative to itself."""
+    m = torch.logspace(-2, 1.6, 25)
+    s = (0.05 * m) ** 2
+    want = (1 + s.double() / m.double()) ** (-(m.double() ** 2) / s.double())
+    got = activation(m, s, Activation("gamma", 1.0, 0.0, -1.0))[0]
+    assert ((got - want).abs() <= 1e-5 * want).all()
 
 
 @each_activation

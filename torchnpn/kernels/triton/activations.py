@@ -302,7 +302,8 @@ def _gamma_values(m, s, tau, r, q):
     mean, v = _gamma_start(m, s)
     _, once, gap = _gamma_exponents(mean, v, tau)
     a_s = q * q * tl.exp(2 * once + gap) * -_expm1(-gap)
-    return (r - q) - q * _expm1(once), a_s
+    a_m = tl.where(tl.abs(r) < tl.abs(r - q), r - q * tl.exp(once), (r - q) - q * _expm1(once))  # as `maps.saturating`
+    return a_m, a_s
 
 
 @triton.jit
