@@ -99,7 +99,7 @@ def run(
         "tables": {},
         "left_out": left_out,
     }
-    with _fast_products(device):
+    with fast_products(device):
         for part in [part for part in parts if part not in left_out]:
             told = progress(part)
             if part == "scaling":
@@ -130,7 +130,7 @@ def choose(only: Sequence[str]) -> tuple[list[str], list[str]]:
 
 
 @contextmanager
-def _fast_products(device: torch.device) -> Iterator[None]:
+def fast_products(device: torch.device) -> Iterator[None]:
     """Products in tf32 on a GPU, for all contestants; as it was afterwards."""
     if device.type != "cuda":
         yield

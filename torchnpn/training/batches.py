@@ -75,10 +75,9 @@ class Rows:
             raise ValueError(
                 f"subsets expects row numbers (replicas, n), got {chosen.dtype} of shape {tuple(chosen.shape)}."
             )
-        if not 0 <= int(chosen.min()) <= int(chosen.max()) < self.count:
-            raise ValueError(
-                f"subsets expects row numbers from 0 to {self.count - 1}, got {int(chosen.min())} to {int(chosen.max())}."
-            )
+        least, most = int(chosen.min()), int(chosen.max())
+        if not 0 <= least <= most < self.count:
+            raise ValueError(f"subsets expects row numbers from 0 to {self.count - 1}, got {least} to {most}.")
         if self.weight is not None:
             raise ValueError("subsets and weights of rows do not go together. Leave one of them out.")
         same = copy.copy(self)

@@ -32,7 +32,7 @@ class Ramp(Protocol):
     def __call__(self, progress: float, /) -> Any: ...
 
 
-def constant(beta: float) -> Ramp:
+def constant(beta: Any) -> Ramp:
     """The same β throughout."""
     return lambda progress: beta
 

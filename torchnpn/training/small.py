@@ -8,6 +8,7 @@ hundred calls of numpy and one of the optimizer. The formulas are those of `kern
 
 from __future__ import annotations
 
+import itertools
 import math
 from typing import Any, NamedTuple
 
@@ -21,7 +22,7 @@ from torchnpn.families import Gaussian
 from torchnpn.likelihoods import Likelihood
 from torchnpn.maps import normal
 from torchnpn.moments import Moments
-from torchnpn.nn import Linear, RandomParameter, ReLU, Sequential
+from torchnpn.nn import Linear, MeanAndNoise, RandomParameter, ReLU, Sequential
 from torchnpn.priors import EmpiricalBayes, IsotropicGaussian, Prior
 from torchnpn.training.batches import Batch
 from torchnpn.training.gradients import BatchLoss
@@ -36,7 +37,7 @@ def takes(model: nn.Module, prior: Prior | None, device: torch.device) -> bool:
         return False
     parameters = list(model.parameters())
     return (
-        all(type(layer) is Linear and _is_plain(layer) for layer in list(model)[::2])
+        all(type(layer) is Linear and _is_plain(layer) for layer in [*list(model)[:-1:2], *_heads(model[-1])])
         and all(type(activation) is ReLU for activation in list(model)[1::2])
         and all(p.requires_grad and p.dtype == torch.float32 for p in parameters)
         and sum(p.numel() for p in parameters) <= _WEIGHTS
@@ -49,6 +50,11 @@ def _is_plain(layer: Linear) -> bool:
     return layer.weight.family is Gaussian and layer.bias is not None and not layer.replicas
 
 
+def _heads(last: nn.Module) -> list[nn.Module]:
+    """The layers side by side at the end of a network; only the first of them forms the features."""
+    return [last.mean, last.noise] if type(last) is MeanAndNoise else [last]
+
+
 class SmallNetwork:
     """All free numbers of a network and its likelihood in one flat parameter, and its gradient.
 
@@ -57,7 +63,11 @@ class SmallNetwork:
 
     def __init__(self, model: Sequential, likelihood: Likelihood, prior: Prior | None) -> None:
         self.likelihood, self.prior = likelihood, prior
-        self.layers: list[Linear] = list(model)[::2]  # type: ignore[assignment]
+        heads = _heads(model[-1])
+        self.layers: list[Linear] = [*list(model)[:-1:2], *heads]  # type: ignore[list-item]
+        self.hidden = len(self.layers) - len(heads)
+        ends = [0, *itertools.accumulate(layer.out_features for layer in self.layers[self.hidden :])]
+        self.columns = [slice(*pair) for pair in itertools.pairwise(ends)]  # of each head, among the outputs
         random: list[RandomParameter] = [p for layer in self.layers for p in (layer.weight, layer.bias)]  # type: ignore[misc]
         self.own = [p.free[0] for p in random] + [p.free[1] for p in random] + list(likelihood.parameters())
         self.size = sum(p.shape.numel() for p in random)
@@ -104,35 +114,44 @@ class SmallNetwork:
         return float(terms.sum(dtype=np.float64))
 
     def _data_gradient(self, batch: Batch) -> BatchLoss:
-        m, s, d_m, d_s = self._m.layers, self._s.layers, self._d_m.layers, self._d_s.layers
-        a_m, a_s = _arrays(batch.x)
-        inputs: list[tuple[Array, Array | None, Array]] = []
+        a = _input(*_arrays(batch.x))
+        inputs: list[_Input] = [a]
         relus: list[_Rectified] = []
-        for i, (layer_m, layer_s) in enumerate(zip(m, s, strict=True)):
-            q = a_m * a_m if a_s is None else a_m * a_m + a_s
-            inputs.append((a_m, a_s, q))
-            o_m, o_s = a_m @ layer_m.W.T + layer_m.b, q @ layer_s.W.T + layer_s.b
-            if a_s is not None:
-                o_s += a_s @ (layer_m.W * layer_m.W).T
-            if i < len(m) - 1:
-                relus.append(_relu(o_m, o_s))
-                a_m, a_s = relus[-1].mean, relus[-1].variance
+        for i in range(self.hidden):
+            relus.append(_relu(*self._linear(i, a)))
+            a = _input(relus[-1].mean, relus[-1].variance)
+            inputs.append(a)
+        outputs = [self._linear(i, a) for i in range(self.hidden, len(self.layers))]
+        o_m, o_s = outputs[0] if len(outputs) == 1 else (np.hstack(parts) for parts in zip(*outputs, strict=True))
         share, total = _shares(batch)
-        loss, g_m, g_s, rest = self.likelihood.loss_gradient(o_m, o_s, batch.y.numpy(), share)
-        for i in reversed(range(len(m))):
-            (a_m, a_s, q), W_m, W_s = inputs[i], m[i].W, s[i].W
-            np.matmul(g_m.T, a_m, out=d_m[i].W)
-            np.matmul(g_s.T, q, out=d_s[i].W)
-            np.add.reduce(g_m, 0, out=d_m[i].b)
-            np.add.reduce(g_s, 0, out=d_s[i].b)
-            if a_s is not None:
-                d_m[i].W[...] += 2 * W_m * (g_s.T @ a_s)
-            if i:
-                v = g_s @ W_s
-                g_m, g_s = _relu_gradient(relus[i - 1], g_m @ W_m + 2 * a_m * v, v + g_s @ (W_m * W_m))
+        loss, by_m, by_s, rest = self.likelihood.loss_gradient(o_m, o_s, batch.y.numpy(), share)
+        for i, columns in enumerate(self.columns, self.hidden):
+            self._weight_gradient(i, a, by_m[:, columns], by_s[:, columns])
+        g_m, g_s = by_m[:, self.columns[0]], by_s[:, self.columns[0]]
+        for i in reversed(range(self.hidden)):
+            W_m, W_s = self._m.layers[i + 1].W, self._s.layers[i + 1].W
+            v = g_s @ W_s
+            g_m, g_s = _relu_gradient(relus[i], g_m @ W_m + 2 * inputs[i + 1].mean * v, v + g_s @ (W_m * W_m))
+            self._weight_gradient(i, inputs[i], g_m, g_s)
         if rest:
             np.concatenate([part.reshape(-1) for part in rest], out=self._d_rest)
         return BatchLoss(total, loss)
+
+    def _linear(self, i: int, a: _Input) -> tuple[Array, Array]:
+        m, s = self._m.layers[i], self._s.layers[i]
+        o_m, o_s = a.mean @ m.W.T + m.b, a.second @ s.W.T + s.b
+        if a.variance is not None:
+            o_s += a.variance @ (m.W * m.W).T
+        return o_m, o_s
+
+    def _weight_gradient(self, i: int, a: _Input, g_m: Array, g_s: Array) -> None:
+        d_m, d_s = self._d_m.layers[i], self._d_s.layers[i]
+        np.matmul(g_m.T, a.mean, out=d_m.W)
+        np.matmul(g_s.T, a.second, out=d_s.W)
+        np.add.reduce(g_m, 0, out=d_m.b)
+        np.add.reduce(g_s, 0, out=d_s.b)
+        if a.variance is not None:
+            d_m.W[...] += 2 * self._m.layers[i].W * (g_s.T @ a.variance)
 
     def _learn_precision(self) -> None:
         """1/v as `EmpiricalBayes.precision_of` has it; an `IsotropicGaussian`'s stays as it is."""
@@ -147,6 +166,19 @@ class SmallNetwork:
         """Means, log standard deviations, and the likelihood's numbers."""
         n = self.size
         return _Flat(flat[:n], self.layers), _Flat(flat[n : 2 * n], self.layers), flat[2 * n :]
+
+
+class _Input(NamedTuple):
+    """What enters a layer."""
+
+    mean: Array
+    variance: Array | None
+    second: Array  # E a²
+
+
+def _input(mean: Array, variance: Array | None) -> _Input:
+    square = mean * mean
+    return _Input(mean, variance, square if variance is None else square + variance)
 
 
 class _Layer(NamedTuple):
