@@ -17,7 +17,8 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from benchmarks import records, summaries
-from torchnpn import bench, cli
+from torchnpn import bench, cli, plots
+from torchnpn.bench.figure import growth
 from torchnpn.training import resolve_device
 
 DOCS = records.RESULTS.parent / "docs"
@@ -63,6 +64,8 @@ def render() -> None:
         if (record := read(device)) is not None:
             page = DOCS / "speed.md"
             records.write(page, with_tables(page.read_text(encoding="utf-8"), device, record))
+            if "scaling" in record:
+                bench.write(DOCS / "images" / f"{NAMES[device]}.png", plots.png(growth(record["scaling"])))
     records.render(DOCS / "networks.md", records.RESULTS / "step_cpu.json", with_table)
 
 
@@ -75,7 +78,7 @@ def main() -> None:
         device = resolve_device(arguments.device).type
         path = records.RESULTS / f"{NAMES[device]}.json"
         cli.app(["bench", "--device", device, "-o", str(path)], standalone_mode=False)
-        path.with_suffix(".png").replace(DOCS / "images" / f"{NAMES[device]}.png")
+        path.with_suffix(".png").unlink()  # drawn anew below, from the record
     render()
 
 
