@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import torch
@@ -11,7 +12,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from torchnpn.baselines.interface import Fitted, Settings
-from torchnpn.baselines.loop import minimise, seeded
+from torchnpn.baselines.loop import fused, minimise, seeded
 from torchnpn.baselines.network import activation
 from torchnpn.baselines.predicted import Predicted
 from torchnpn.baselines.predictor import Predictor, passes
@@ -50,17 +51,22 @@ class BayesByBackprop:
         with seeded(self.settings.seed, self.settings.device):
             network = SampledNetwork(x.shape[-1], replicas, self.task, self.settings, self.initial_std)
 
+            def part(mean: Tensor, raw_std: Tensor, noise: Tensor) -> tuple[Tensor, Tensor]:
+                drawn = draw(mean, raw_std, noise)
+                return drawn.weights, divergence(drawn)
+
+            in_few_kernels = fused(part, self.settings.device)
+
             def loss(x: Tensor, y: Tensor) -> Tensor:
-                draw = network.draw()
-                kl = torch.stack([divergence(drawn) for drawn in draw]).sum(0)
-                return weight * kl - network.head.log_prob(network(x, draw), y).mean(-1)
+                weights, kl = zip(*(in_few_kernels(*one) for one in network.noisy()), strict=True)
+                return weight * torch.stack(kl).sum(0) - network.head.log_prob(network(x, weights), y).mean(-1)
 
             minimise(loss, network.parameters, rows, self.settings)
 
         def answer(x: Tensor) -> Predicted:
             def one_pass() -> Tensor:
-                draw = network.draw()
-                return passes(lambda x: network(x, draw), x, replicas, max(network.sizes))
+                weights = [draw(*one).weights for one in network.noisy()]
+                return passes(lambda x: network(x, weights), x, replicas, max(network.sizes))
 
             with seeded(self.settings.seed, self.settings.device):
                 return network.head.predicted(torch.cat([one_pass() for _ in range(self.samples)]))
@@ -91,14 +97,19 @@ class SampledNetwork:
         self.raw_stds = [raw_std.expand_as(mean).clone().requires_grad_() for mean in self.means]
         self.parameters = self.means + self.raw_stds + self.head.parameters
 
-    def draw(self) -> list[Drawn]:
-        """All weights, anew: mean + softplus(ρ) · ε."""
-        stds = [functional.softplus(raw) for raw in self.raw_stds]
-        pairs = zip(self.means, stds, strict=True)
-        return [Drawn(torch.addcmul(mean, std, torch.randn_like(mean)), mean, std) for mean, std in pairs]
+    def noisy(self) -> list[tuple[Tensor, Tensor, Tensor]]:
+        """What a draw of each weight and bias needs: its mean, ρ, and noise N(0, 1)."""
+        pairs = zip(self.means, self.raw_stds, strict=True)
+        return [(mean, raw_std, torch.randn_like(mean)) for mean, raw_std in pairs]
 
-    def __call__(self, x: Tensor, draw: list[Drawn]) -> Tensor:  # (networks, rows, inputs -> outputs)
-        for number, (weight, bias) in enumerate(zip(draw[::2], draw[1::2], strict=True)):
+    def __call__(self, x: Tensor, weights: Sequence[Tensor]) -> Tensor:  # (networks, rows, inputs -> outputs)
+        for number, (weight, bias) in enumerate(zip(weights[::2], weights[1::2], strict=True)):
             a = self.activation(x) if number else x
-            x = torch.baddbmm(bias.weights, a, weight.weights)
+            x = torch.baddbmm(bias, a, weight)
         return x
+
+
+def draw(mean: Tensor, raw_std: Tensor, noise: Tensor) -> Drawn:
+    """w = mean + softplus(ρ) · ε."""
+    std = functional.softplus(raw_std)
+    return Drawn(torch.addcmul(mean, std, noise), mean, std)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Iterator
+from typing import Any, TypeVar
 
 import torch
 from torch import Tensor
@@ -12,6 +13,8 @@ from torchnpn.baselines.adam import Adam
 from torchnpn.baselines.interface import Settings
 from torchnpn.baselines.rows import Rows
 from torchnpn.training.graphs import Repeated
+
+F = TypeVar("F", bound=Callable[..., Any])
 
 
 @contextlib.contextmanager
@@ -55,6 +58,11 @@ def recorded(step: Callable[[Tensor], None], device: str) -> Callable[[Tensor], 
         repeated()
 
     return call
+
+
+def fused(function: F, device: str) -> F:
+    """`function` in few kernels on a GPU, where many small ones would cost more than their work; compiled at once."""
+    return torch.compile(function) if torch.device(device).type == "cuda" else function  # type: ignore[return-value]
 
 
 def minimise(

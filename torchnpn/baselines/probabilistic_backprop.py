@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import torch
@@ -18,7 +17,7 @@ from torch import Tensor
 from torchnpn import maps
 from torchnpn.baselines.filtering import Posterior, absorb
 from torchnpn.baselines.interface import Fitted, Settings
-from torchnpn.baselines.loop import batches, recorded, seeded
+from torchnpn.baselines.loop import batches, fused, recorded, seeded
 from torchnpn.baselines.precision_factors import SHAPE, PriorFactors
 from torchnpn.baselines.predicted import PredictedReal
 from torchnpn.baselines.predictor import Predictor
@@ -45,7 +44,7 @@ class ProbabilisticBackprop:
         with torch.no_grad(), seeded(self.settings.seed, self.settings.device):
             posterior = initial([x.shape[-1], *self.settings.hidden, 1], rows.replicas)
             prior = PriorFactors.initial(posterior.means)
-            absorb_row = _for_device(absorb, self.settings.device)
+            absorb_row = fused(absorb, self.settings.device)
 
             def step(numbers: Tensor) -> None:
                 x, y = rows.batch(numbers)
@@ -62,11 +61,6 @@ class ProbabilisticBackprop:
             return PredictedReal(o_m[None].to(x.dtype), (o_s + posterior.noise[:, None])[None].to(x.dtype))
 
         return Predictor(answer, rows.replicas)
-
-
-def _for_device(function: Callable[..., None], device: str) -> Callable[..., None]:
-    """On a GPU a step of small tensors costs as much as it has kernels: there they are fused."""
-    return torch.compile(function) if torch.device(device).type == "cuda" else function
 
 
 def initial(sizes: list[int], replicas: Replicas) -> Posterior:
