@@ -23,6 +23,8 @@ from torchnpn.cli.evaluate import evaluate
 from torchnpn.cli.fit import fit
 from torchnpn.cli.info import info
 from torchnpn.cli.predict import predict
+from torchnpn.cli.report import report
+from torchnpn.cli.reproduce import reproduce
 
 app = typer.Typer(
     name="npn",
@@ -32,7 +34,7 @@ app = typer.Typer(
     rich_markup_mode=None,  # plain help: paragraphs and examples stay as they are written
     pretty_exceptions_enable=False,  # an error that is ours shows a plain traceback, an error of use a single line
 )
-for command in (fit, predict, evaluate, info, demo, bench):
+for command in (fit, predict, evaluate, info, demo, bench, reproduce, report):
     app.command()(command)
 app.add_typer(data, name="data")
 

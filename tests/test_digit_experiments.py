@@ -1,0 +1,294 @@
+"""The MNIST experiments on made digits: they run and go on, and their figures are what textbooks say."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import math
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from scipy import stats
+from test_experiments import QUICK, ran
+
+from torchnpn import datasets, nn, plots
+from torchnpn.datasets.dataset import Dataset, Split
+from torchnpn.experiments import (
+    EXPERIMENTS,
+    digit_methods,
+    digit_scores,
+    digits,
+    mnist,
+    mnist_search,
+    mnist_size,
+    mnist_size_search,
+    mnist_variance_page,
+)
+from torchnpn.experiments import record as records
+from torchnpn.experiments.digit_methods import METHODS, Answer, Method, Work
+from torchnpn.experiments.digit_settings import CHOSEN, CHOSEN_BY_SIZE, STEPS, training
+from torchnpn.moments import Moments
+
+ROOT = Path(__file__).parent.parent
+CPU = torch.device("cpu")
+NAMES = "mnist", "mnist_size", "mnist_size_search", "mnist_variance"
+TRAIN, VALIDATION, TEST = 600, 200, 300
+
+
+@pytest.fixture
+def made(monkeypatch):
+    """Ten faint patterns under noise in place of MNIST, noise alone in place of the other two sets."""
+    rng = np.random.default_rng(0)
+    patterns = rng.random((10, 784)) < 0.2
+    y = rng.integers(0, 10, TRAIN + VALIDATION + TEST)
+    X = np.clip(0.5 * patterns[y] + 0.3 * rng.random((len(y), 784)), 0, 1).astype(np.float32)
+    names = tuple(map(str, range(784)))
+    split = Split(np.arange(TRAIN + VALIDATION), np.arange(TRAIN + VALIDATION, len(y)))
+    noise = rng.random((400, 784)).astype(np.float32)
+    sets = {
+        "mnist": Dataset("mnist", X, y, names, {"y": y}, splits=(split,)),
+        "fashion-mnist": Dataset("fashion-mnist", noise, y[:400], names, {"y": y[:400]}),
+        "notmnist": Dataset("notmnist", noise**2, y[:400], names, {"y": y[:400]}),
+    }
+    monkeypatch.setattr(datasets, "load", sets.__getitem__)
+    monkeypatch.setattr(digits, "TRAINING", TRAIN)
+    digits.digits.cache_clear()
+    yield sets
+    digits.digits.cache_clear()
+
+
+# Whole experiments
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_runs_from_end_to_end(name, made, tmp_path):
+    experiment = EXPERIMENTS[name]
+    ran(experiment, tmp_path, QUICK)
+    record = records.read(experiment, tmp_path)
+    assert records.is_whole(record)
+    assert "|" in experiment.section(record) and "nan" not in experiment.section(record)
+    if experiment.headline is not None:
+        assert all(len(row) == 3 for row in experiment.headline(record))
+    if experiment.figure is not None:
+        assert plots.png(experiment.figure(record)).startswith(b"\x89PNG")
+    assert f"{record['planned']} of {record['planned']} found" in ran(experiment, tmp_path, QUICK).lines[0]
+
+
+@pytest.mark.parametrize("name", ["npn", "dropout", "bbb", "ensemble"])
+def test_methods_learn(name, made):
+    data = digits.digits(CPU)
+    assert [len(part.y) for part in data] == [TRAIN, VALIDATION, TEST]
+    setting = CHOSEN[name] | {"hidden": [32, 32], "epochs": 20, "batch_size": 60, "learning_rate": 0.01, "samples": 5}
+    answer = METHODS[name].fit(Work(data.train, None, 0, CPU), [setting] * 2)(data.test.x)
+    assert max(digits.judged(answer.probs, data.test.y)["error"]) < 20
+
+
+def test_seeds_and_subsets_of_searches_are_not_reported():
+    assert mnist.SEED != mnist_search.SEED and mnist_size.SEED != mnist_search.SEED
+    assert set(mnist_size_search.NUMBERS).isdisjoint(range(100))
+    first, again = digits.subsets(50, range(3)), digits.subsets(80, range(3))
+    torch.testing.assert_close(first, again[:, :50])
+    assert all(len(set(rows)) == 50 for rows in first.tolist())
+    assert len({tuple(rows) for rows in first.tolist()}) == 3
+
+
+# Settings
+
+
+def test_training_takes_the_steps_that_it_should():
+    for size, steps in STEPS.items():
+        setting = training(size)
+        in_epoch = size / setting["batch_size"]
+        assert steps <= setting["epochs"] * in_epoch < steps + in_epoch
+        assert all(one.keys() >= setting.keys() for one in CHOSEN_BY_SIZE[size].values())
+
+
+def test_budgets_of_the_size_search_are_equal():
+    for size in STEPS:
+        assert {len(mnist_search.settings_of(grid)) for grid in mnist_size_search.grids(size).values()} == {16}
+
+
+def committed(name: str) -> dict:
+    path = ROOT / "results" / f"{name}.json"
+    if not path.is_file():
+        pytest.skip(f"{name} has not been run")
+    return json.loads(path.read_text())
+
+
+@pytest.mark.parametrize("name", CHOSEN)
+def test_chosen_settings_are_the_best_of_the_search(name):
+    record = committed("mnist_search")
+    if not mnist_search.trials_of(record, name):
+        pytest.skip(f"{name} was not searched")
+    asked = {"samples": None}  # the search asks fewer
+    assert CHOSEN[name] | asked == mnist_search.best(record, name) | asked
+
+
+@pytest.mark.parametrize(("size", "name"), list(itertools.product(STEPS, mnist_size.PAPER)))
+def test_chosen_settings_of_a_size_are_the_best_of_its_search(size, name):
+    record = committed("mnist_size_search")
+    if f"{name}/{size}" not in record["cells"]:
+        pytest.skip(f"{name} with {size} images was not searched")
+    assert CHOSEN_BY_SIZE[size][name] == mnist_size_search.best(record, name, size)
+
+
+def test_the_size_search_keeps_settings_and_subsets_together(made, monkeypatch):
+    """A method whose networks are right with the share of its setting, and sure by the first row of its subset."""
+    labels = digits.digits(CPU).validation.y
+    rows = digits.subsets(100, mnist_size_search.NUMBERS)
+
+    def fit(work, settings):
+        def answer(x):
+            probs = []
+            for one, subset in zip(settings, work.subsets, strict=True):
+                sure = 0.5 + 0.4 * (subset[0] == rows[1, 0]).double()
+                said = torch.where(torch.arange(len(labels)) < one["right"] * len(labels), labels, (labels + 1) % 10)
+                probs.append((1 - sure) / 9 + (sure - (1 - sure) / 9) * torch.nn.functional.one_hot(said, 10))
+            return Answer(torch.stack(probs), None)
+
+        return answer
+
+    monkeypatch.setitem(METHODS, "made", Method("made", ("group",), fit))
+    candidates = [{"right": right, "group": i % 2} for i, right in enumerate((0.5, 1.0, 0.75))]
+    found = mnist_size_search.trials("made", 100, candidates, QUICK)
+    assert [trial["settings"] for trial in found] == candidates
+    assert [trial["error"] for trial in found] == [[50, 50], [0, 0], [25, 25]]
+    assert found[1]["nll"] == pytest.approx([-np.log(0.5), -np.log(0.9)], rel=1e-5)
+    record = {"cells": {"made/100": {"figures": {"trials": found}}}}
+    assert mnist_size_search.best(record, "made", 100)["right"] == 1.0
+
+
+# Scores
+
+
+def logits(variance: float) -> Moments:
+    """(2 networks, 8 images, 10 classes)."""
+    generator = torch.Generator().manual_seed(0)
+    means = 2 * torch.randn(2, 8, 10, generator=generator)
+    return Moments(means, variance * (0.5 + torch.rand(2, 8, 10, generator=generator)))
+
+
+def rows_of(o: Moments):
+    """A network that gives these outputs for the images 0, 1, …"""
+    return lambda x: Moments(o.mean[:, x[:, 0].long()], o.variance[:, x[:, 0].long()])
+
+
+@pytest.mark.parametrize(("variance", "off"), [(0.05, 0.1), (0.3, 0.3)])
+def test_scores_match_monte_carlo(variance, off):
+    o = logits(variance)
+    told = digit_scores.of_npn(rows_of(o))(torch.arange(8.0)[:, None])
+    draws = np.random.default_rng(0).normal(o.mean, o.variance.sqrt(), (20_000, 2, 8, 10))
+    p = np.exp(draws) / np.exp(draws).sum(-1, keepdims=True)
+    np.testing.assert_allclose(told.scores["output_variance"], o.variance.mean(-1), rtol=1e-6)
+    np.testing.assert_allclose(told.scores["entropy"], stats.entropy(told.probs, axis=-1), rtol=1e-6)
+    np.testing.assert_allclose(told.scores["entropy"], stats.entropy(p.mean(0), axis=-1), rtol=off)
+    np.testing.assert_allclose(told.scores["probability_variance"], p.var(0).sum(-1), rtol=off)
+    information = stats.entropy(p.mean(0), axis=-1) - stats.entropy(p, axis=-1).mean(0)
+    np.testing.assert_allclose(told.scores["information"], information, rtol=off)
+
+
+def test_without_variance_it_is_a_torch_network():
+    network = nn.Sequential(nn.Dropout(0.3), *nn.mlp([5, 7, 10], dropout=0.2, replicas=(2,)))
+    network.eval()
+    x = torch.rand(6, 5)
+    told = digit_scores.without_variance(network)(x)
+    first, last = (module for module in network if isinstance(module, nn.Linear))
+    for k in range(2):
+        hidden = torch.relu(x @ first.weight.moments.mean[k].T + first.bias.moments.mean[k])
+        expected = torch.softmax(hidden @ last.weight.moments.mean[k].T + last.bias.moments.mean[k], -1)
+        torch.testing.assert_close(told.probs[k].float(), expected)
+    assert list(told.scores) == ["entropy"]
+    with torch.no_grad():
+        for parameter in (first.weight, first.bias, last.weight, last.bias):
+            parameter.free[1].fill_(-20.0)  # log of the standard deviation
+    certain = digit_scores.of_npn(network)(x)
+    torch.testing.assert_close(certain.probs, told.probs, rtol=1e-5, atol=1e-6)
+    assert certain.scores["probability_variance"].max() < 1e-12
+
+
+def test_point_networks_have_the_entropy_alone():
+    probs = torch.softmax(logits(1.0).mean, -1)
+    for variance, names in ((None, {"entropy"}), (probs.sum(-1), {"entropy", "probability_variance"})):
+        told = digit_scores.of_method(lambda x, variance=variance: Answer(probs, variance))(torch.zeros(8, 1))
+        assert told.scores.keys() == names
+        np.testing.assert_allclose(told.scores["entropy"], stats.entropy(probs, axis=-1), rtol=1e-5)
+
+
+def test_worth_of_a_score():
+    rng = np.random.default_rng(1)
+    doubt, far = rng.random((2, 200)), rng.random((2, 50)) + 0.3
+    correct = rng.random((2, 200)) > doubt**2
+    found = digit_scores.judged_score(*map(torch.tensor, (correct, doubt)), {"far": torch.tensor(far)})
+    for k in range(2):
+        right = correct[k][np.argsort(doubt[k])]
+        groups = np.array_split(right, 9)
+        np.testing.assert_allclose(found["accuracy"][k], [group.mean() for group in groups], rtol=1e-5)
+        risks = [1 - right[:kept].mean() for kept in range(1, 201)]
+        np.testing.assert_allclose(found["area"][k], np.mean(risks), rtol=1e-5)
+        np.testing.assert_allclose(found["auroc"]["far"][k], (far[k][:, None] > doubt[k]).mean(), rtol=1e-5)
+    assert found["risk"][-1] == pytest.approx(1 - correct.mean(), rel=1e-5)
+    assert found["risk"][49] == pytest.approx(
+        np.mean([1 - correct[k][np.argsort(doubt[k])][:100].mean() for k in range(2)]), rel=1e-5
+    )
+
+
+# Pages
+
+
+def test_goals_of_mnist_are_told():
+    def page(error: float) -> str:
+        figures = {"error": [error, error], "nll": [0.03, 0.03], "calibration": [0.01, 0.01], "seconds_per_epoch": 0.1}
+        other = {**figures, "error": [1.1, 1.3]}
+        return mnist.section({"cells": {"npn": {"figures": figures}, "dropout": {"figures": other}}})
+
+    assert "Both are reached" in page(0.95)
+    assert "Missed: the error is 1.050 %." in page(1.05)
+    assert "Gaussian NPN minus dropout: error -0.25 ± 0.10" in page(0.95)
+
+
+def test_differences_are_taken_on_the_same_subset():
+    figures = {"npn": [1.0, 2.0, 4.0], "dropout": [2.0, 3.0, 6.0]}
+    record = {"cells": {f"{name}/100": {"figures": {"error": values}} for name, values in figures.items()}}
+    mean, error = mnist_size.paired(record, "dropout", 100, "error")
+    assert mean == pytest.approx(-4 / 3)
+    assert error == pytest.approx(np.std([-1, -1, -2], ddof=1) / np.sqrt(3))
+
+
+def test_the_page_of_variance_says_who_is_above(made, tmp_path):
+    experiment = EXPERIMENTS["mnist_variance"]
+    ran(experiment, tmp_path, QUICK)
+    record = records.read(experiment, tmp_path)
+    scores = {name: record["cells"][name]["figures"]["scores"]["entropy"] for name in ("npn", "mc_dropout", "ensemble")}
+    for name, auroc in (("npn", 0.9), ("mc_dropout", 0.8), ("ensemble", 0.95)):
+        scores[name]["auroc"] = {"fashion-mnist": [auroc] * 2, "notmnist": [0.9 - auroc / 2] * 2}
+    scores["npn"]["accuracy"] = [[1.0, 0.9, 0.9], [1.0, 1.0, 0.7]]
+    page = experiment.section(record)
+    assert "on Fashion-MNIST above MC dropout, not above ensemble of 5" in page
+    assert "on notMNIST above ensemble of 5, not above MC dropout" in page
+    rows = {row.label: row for row in mnist_variance_page.rows(record)}
+    assert rows["Gaussian NPN: entropy"].accuracy == pytest.approx([1.0, 0.95, 0.8])
+    assert "| Gaussian NPN: entropy | 100.00 | 95.00 | 80.00 | yes |" in page
+    assert len(rows) == 4 + 1 + 2 + 2 + 1  # NPN, its ablation, MC dropout, ensemble, dropout
+
+
+def test_answers_in_parts_are_those_in_one(monkeypatch):
+    network = nn.mlp([5, 7, 10], replicas=(2,)).eval()
+    x = torch.rand(7, 5)
+    with torch.no_grad():
+        whole = network(x)
+    monkeypatch.setattr(digit_methods, "_ROWS", 3)
+    for part, expected in zip(digit_methods.outputs(network, x), whole, strict=True):
+        torch.testing.assert_close(part, expected)
+
+
+def test_a_network_that_diverged_comes_last():
+    """Its answer is NaN: no figure can be made of it, and the others' figures are as without it."""
+    y = torch.tensor([0, 1, 1])
+    good = torch.tensor([[0.8, 0.2], [0.4, 0.6], [0.7, 0.3]])
+    found = digits.judged(torch.stack([good, torch.full_like(good, math.nan)]), y)
+    assert found["error"] == [pytest.approx(100 / 3, abs=1e-3), 100.0]
+    assert found["nll"] == [pytest.approx(-(math.log(0.8) + math.log(0.6) + math.log(0.3)) / 3, rel=1e-5), None]
+    scores = [mnist_search.score(*pair) for pair in zip(found["error"], found["nll"], strict=True)]
+    assert scores[1] == math.inf > scores[0]

@@ -1,0 +1,365 @@
+"""Experiments run, go on where they were stopped, and their figures are what textbooks say."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import subprocess
+import sys
+from contextlib import contextmanager
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from scipy import special, stats
+from typer.testing import CliRunner
+
+from torchnpn import cli, datasets, plots
+from torchnpn.experiments import EXPERIMENTS, Cell, Experiment, Options, activations, toy, toy_search
+from torchnpn.experiments import record as records
+from torchnpn.experiments.run import Screen, absent, choose, folder_for, listing, reproduce, run
+from torchnpn.experiments.tables import Summary, table
+
+ROOT = Path(__file__).parent.parent
+CPU = torch.device("cpu")
+FULL, QUICK = Options(CPU), Options(CPU, quick=True)
+RUNNER = CliRunner()
+
+
+def made(name: str = "made", settings: tuple[int, ...] = (1, 2, 3), log: list | None = None, **more) -> Experiment:
+    """Cells "a/1", "a/2", …, whose figure is the square of their setting; a negative one stops the run."""
+    log = [] if log is None else log
+
+    def work(n):
+        def cell(progress):
+            if n < 0:
+                raise KeyboardInterrupt
+            log.append(n)
+            progress(1.0)
+            return {"square": n**2}
+
+        return cell
+
+    def cells(options):
+        return [Cell(f"a/{i}", {"n": (n,)}, work(n)) for i, n in enumerate(settings)]
+
+    about = {"title": "Squares", "place": "Nowhere", "data": (), "minutes": 0.1, "section": lambda record: "Text."}
+    return Experiment(name=name, cells=cells, **{**about, **more})
+
+
+class Told:
+    """A screen that remembers."""
+
+    def __init__(self):
+        self.lines, self.shares = [], []
+
+    @property
+    def screen(self) -> Screen:
+        @contextmanager
+        def bars():
+            yield lambda name: self.shares.append
+
+        return Screen(self.lines.append, bars)
+
+
+def ran(experiment: Experiment, folder: Path, options: Options = FULL, again: bool = False) -> Told:
+    told = Told()
+    run(experiment, options, folder, again, told.screen)
+    return told
+
+
+# Records
+
+
+def test_a_record_holds_all_that_is_needed(tmp_path):
+    told = ran(made(), tmp_path / "deep" / "folder", Options(CPU, seeds=4))
+    record = json.loads((tmp_path / "deep" / "folder" / "made.json").read_text())
+    assert record.keys() >= {"experiment", "title", "place", "quick", "seeds", "device", "versions", "date"}
+    assert (record["seeds"], record["quick"], record["planned"]) == (4, False, 3)
+    assert {key: cell["figures"] for key, cell in record["cells"].items()} == {
+        f"a/{i}": {"square": (i + 1) ** 2} for i in range(3)
+    }
+    assert record["duration_s"] == pytest.approx(sum(c["seconds"] for c in record["cells"].values()), abs=0.1)
+    assert told.shares == sorted(told.shares) and told.shares[-1] == 1.0
+    assert [path.name for path in (tmp_path / "deep" / "folder").iterdir()] == ["made.json"]
+
+
+def test_a_stopped_run_goes_on(tmp_path):
+    log: list[int] = []
+    with pytest.raises(KeyboardInterrupt):
+        ran(made(settings=(1, 2, -3), log=log), tmp_path)
+    assert not records.is_whole(records.read(made(), tmp_path))
+    told = ran(made(log=log), tmp_path)
+    assert log == [1, 2, 3]
+    assert told.lines == [f"made: 2 of 3 found in {tmp_path / 'made.json'}"]
+    before = (tmp_path / "made.json").read_bytes()
+    told = ran(made(log=log), tmp_path)
+    assert log == [1, 2, 3] and "3 of 3 found" in told.lines[0]
+    assert (tmp_path / "made.json").read_bytes() == before  # with its own date and device
+
+
+@pytest.mark.parametrize(
+    ("change", "expected"),
+    [
+        ({"settings": (1, 5, 3)}, [5]),
+        ({"settings": (1, 2)}, []),
+        ({"options": QUICK}, [1, 2, 3]),
+        ({"options": Options(CPU, seeds=2)}, [1, 2, 3]),
+        ({"again": True}, [1, 2, 3]),
+    ],
+    ids=["settings", "fewer", "quick", "seeds", "again"],
+)
+def test_a_cell_is_used_again_only_for_equal_settings(tmp_path, change, expected):
+    ran(made(), tmp_path)
+    log: list[int] = []
+    settings = change.pop("settings", (1, 2, 3))
+    ran(made(settings=settings, log=log), tmp_path, **change)
+    assert log == expected
+    record = records.read(made(), tmp_path)
+    assert [cell["figures"]["square"] for cell in record["cells"].values()] == [n**2 for n in settings]
+    assert records.is_whole(record)
+
+
+@pytest.mark.parametrize("content", ["{", "[]", '{"rows": []}', '{"experiment": "other", "cells": {}}'])
+def test_a_foreign_file_is_refused_and_kept(tmp_path, content):
+    (tmp_path / "made.json").write_text(content)
+    with pytest.raises(ValueError, match=r"made\.json is not"):
+        ran(made(), tmp_path)
+    assert (tmp_path / "made.json").read_text() == content
+
+
+def test_what_is_not_json_is_refused(tmp_path):
+    cells = [*made().cells(FULL), Cell("nan", {}, lambda progress: {"x": float("nan")})]
+    with pytest.raises(ValueError, match="not JSON compliant"):
+        ran(dataclasses.replace(made(), cells=lambda options: cells), tmp_path)
+    assert len(records.read(made(), tmp_path)["cells"]) == 3
+
+
+# Names, folders, data
+
+
+def test_names():
+    experiments = {name: made(name, search=name == "c") for name in "abc"}
+    assert [e.name for e in choose(["all"], experiments)] == ["a", "b"]
+    assert [e.name for e in choose(["c", "all", "a"], experiments)] == ["c", "a", "b"]
+    with pytest.raises(ValueError, match=r"no experiment 'tyo'. Did you mean 'toy'\? There are: toy, "):
+        choose(["tyo"], EXPERIMENTS)
+    with pytest.raises(ValueError, match="Which experiment"):
+        choose([], EXPERIMENTS)
+    assert all(name == experiment.name for name, experiment in EXPERIMENTS.items())
+
+
+def test_quick_records_have_a_folder_of_their_own():
+    assert folder_for(Options(CPU), None) == Path("results")
+    assert folder_for(Options(CPU, quick=True), None) == Path("results/quick")
+    assert folder_for(Options(CPU, quick=True), Path("x")) == Path("x")
+
+
+def test_an_experiment_without_its_data_is_left_out(tmp_path):
+    told = Told()
+    chosen = [made("first"), made("second", data=("toy", "no-such-set")), made("third")]
+    left_out = reproduce(chosen, Options(CPU), tmp_path, False, told.screen)
+    assert list(left_out) == ["second"]
+    assert "no-such-set" in left_out["second"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["first.json", "third.json"]
+
+
+def test_the_list_says_what_is_here(tmp_path):
+    experiments = {"a": made("a", data=("no-such-set",)), "b": made("b"), "c": made("c")}
+    ran(experiments["b"], tmp_path)
+    with pytest.raises(KeyboardInterrupt):
+        ran(made("c", settings=(1, -2)), tmp_path)
+    rows = {row[0]: row[-2:] for row in listing(experiments, tmp_path)}
+    date = records.read(experiments["b"], tmp_path)["date"]
+    assert rows == {"a": ["missing: no-such-set", "–"], "b": ["✓", date], "c": ["✓", "1 of 2"]}
+
+
+# The two commands
+
+
+def command(*arguments: object):
+    return RUNNER.invoke(cli.app, ["reproduce", *map(str, arguments), "--device", "cpu"])
+
+
+@contextmanager
+def only(experiments: dict[str, Experiment]):
+    """As if there were no others; afterwards all are back, in their order."""
+    usual = dict(EXPERIMENTS)
+    EXPERIMENTS.clear()
+    EXPERIMENTS.update(experiments)
+    try:
+        yield
+    finally:
+        EXPERIMENTS.clear()
+        EXPERIMENTS.update(usual)
+
+
+@pytest.fixture
+def few():
+    """Two experiments that are over at once; the second lacks its data."""
+    with only({"one": made("one"), "two": made("two", data=("no-such-set",))}):
+        yield
+
+
+def test_the_command_runs_experiments(few, tmp_path):
+    result = command("one", "-o", tmp_path)
+    assert result.exit_code == 0, result.output
+    assert (tmp_path / "one.json").is_file()
+    assert "3 of 3 found" in command("one", "-o", tmp_path).output
+    assert "found" not in command("one", "-o", tmp_path, "--again").output
+    assert "one" in command("--list", "-o", tmp_path).output
+
+
+def test_all_goes_on_without_data_and_says_so(few, tmp_path):
+    result = command("all", "-o", tmp_path)
+    assert result.exit_code == 1
+    assert (tmp_path / "one.json").is_file()
+    assert result.stderr == "npn: left out for want of data: two.\n"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "expected"),
+    [
+        (["three"], "There are: one, two; or all."),
+        ([], "Which experiment?"),
+        (["one", "--seeds", "0"], "seeds"),
+        (["one", "-o", "file"], "cannot"),
+    ],
+)
+def test_mistakes_are_said_in_a_line(few, tmp_path, monkeypatch, arguments, expected):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "file").touch()
+    result = command(*arguments)
+    assert result.exit_code == 2
+    assert expected in result.stderr
+
+
+@pytest.mark.slow
+def test_hard_dependencies_are_enough(tmp_path):
+    hidden = ["typer", "rich", "matplotlib", "pandas", "pyarrow", "scoringrules"]
+    script = (
+        f"import sys; sys.modules.update(dict.fromkeys({hidden}))\n"
+        "from torchnpn.experiments.__main__ import main\n"
+        f"sys.exit(main(['activations', '--device', 'cpu', '-o', {str(tmp_path)!r}]))"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr
+    assert "no figure, for matplotlib is not installed" in done.stdout
+    assert [path.name for path in tmp_path.iterdir()] == ["activations.json"]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", EXPERIMENTS)
+def test_every_experiment_runs_quickly_from_end_to_end(name, tmp_path):
+    experiment = EXPERIMENTS[name]
+    if missing := absent(experiment):
+        pytest.skip(f"data sets not here: {', '.join(missing)}")
+    ran(experiment, tmp_path, QUICK)
+    record = records.read(experiment, tmp_path)
+    assert records.is_whole(record)
+    assert "|" in experiment.section(record)
+    if experiment.headline is not None:
+        assert all(len(row) == 3 for row in experiment.headline(record))
+    if experiment.figure is not None:
+        assert plots.png(experiment.figure(record)).startswith(b"\x89PNG")
+
+
+# Tables
+
+
+def test_summary_is_mean_and_standard_error():
+    assert Summary.of([1.0, 2.0, 3.0, 4.0]) == pytest.approx((2.5, np.sqrt(5 / 3 / 4)))
+    assert str(Summary.of([1.0, 2.0, 3.0, 4.0])) == "2.50 ± 0.65"
+    assert str(Summary(1234.5, 67.8)) == "1234 ± 68"
+    assert Summary.of([2.0]) == (2.0, 0.0)
+
+
+def test_table_is_markdown():
+    assert table(["a", "b"], [["x", "1"]]) == "| a | b |\n|---|---:|\n| x | 1 |"
+
+
+# Toy
+
+
+def test_toy_points_of_seed_0_are_the_data_set():
+    x, y, *_ = toy.curves(toy.METHODS["dropout"], {**toy.METHODS["dropout"].settings, **toy.QUICK}, seed=0)
+    data = datasets.load("toy")
+    np.testing.assert_array_equal(x, data.X[:, 0])
+    np.testing.assert_array_equal(y, data.y)
+
+
+def test_toy_figures_match_their_definitions():
+    grid, truth = toy.GRID, toy.GRID**3
+    std = np.where(np.abs(grid + 1) > 3, 8.0, 2.0) + 0.1 * np.abs(grid)  # narrow from -4 to 2
+    mean = truth + np.where(grid > 3, 30.0, 1.0)
+    found = toy.judged(mean, std)
+    expected = [
+        -stats.norm(t, 3.0).expect(lambda y: stats.norm(m, s).logpdf(y))
+        for t, m, s in zip(truth[::40], mean[::40], std[::40], strict=True)
+    ]
+    np.testing.assert_allclose(toy_nll(mean, std)[::40], expected, rtol=1e-6)
+    assert found["nll"] == pytest.approx(toy_nll(mean, std).mean())
+    assert found["least_std"] == pytest.approx(2.0)
+    assert (found["widens_left"], found["widens_right"]) == pytest.approx((-4.0, 2.0))
+    assert found["std_at_ends"] == pytest.approx(2.4) and found["std_far"] == pytest.approx(8.6)
+    assert found["grows_outside"] == 1.0
+    inside = np.abs(grid) <= 4
+    assert found["held_inside"] == pytest.approx(np.mean(grid[inside] <= 3))
+    assert found["rmse_inside"] == pytest.approx(np.sqrt(np.mean(np.where(grid[inside] > 3, 900, 1))))
+
+
+def toy_nll(mean: np.ndarray, std: np.ndarray) -> np.ndarray:
+    """Entropy of the noise plus the divergence of the two Gaussians, as textbooks have it."""
+    entropy = 0.5 * np.log(2 * np.pi * np.e * 9)
+    return entropy + np.log(std / 3) + (9 + (mean - toy.GRID**3) ** 2) / (2 * std**2) - 0.5
+
+
+def recorded(name: str) -> dict:
+    record = records.read(EXPERIMENTS[name], ROOT / "results")
+    assert record is not None and records.is_whole(record) and not record["quick"]
+    return record
+
+
+def test_toy_record_shows_what_it_must():
+    figures = recorded("toy")["cells"]["npn"]["figures"]
+    assert len(figures["nll"]) >= 5
+    assert set(figures["held_inside"]) == {1.0}
+    assert set(figures["grows_outside"]) == {1.0}
+    assert min(np.divide(figures["std_far"], figures["least_std"])) > 3
+
+
+def test_toy_uses_the_best_settings_of_its_search():
+    record = recorded("toy_search")
+    for name, method in toy.METHODS.items():
+        assert toy_search.best(record, name) == method.settings
+    reported = {seed for cell in recorded("toy")["cells"].values() for seed in range(cell["settings"]["seeds"])}
+    assert reported.isdisjoint(seed for cell in record["cells"].values() for seed in cell["settings"]["seeds"])
+
+
+# Activations
+
+
+def closed_form(name: str, x: np.ndarray, tau: float) -> tuple[np.ndarray, np.ndarray]:
+    """E v and std v from E exp(-kτu): a gamma's Laplace transform, a beta's moment of order kτ, a Rayleigh's of x²."""
+    laplace = {
+        "gamma": lambda k: (1 + k * tau * x / 4) ** -4,
+        "beta": lambda k: special.beta(10 * x + k * tau, 10 * (1 - x)) / special.beta(10 * x, 10 * (1 - x)),
+        "rayleigh": lambda k: 1 / (1 + 4 / np.pi * k * tau * x**2),
+    }[name]
+    once, twice = laplace(1), laplace(2)
+    return (once if name == "beta" else 1 - once), np.sqrt(twice - once**2)
+
+
+@pytest.mark.parametrize("name", activations.ACTIVATIONS)
+def test_activations_match_closed_forms(name):
+    figures, activation = recorded("activations")["cells"][name]["figures"], activations.ACTIVATIONS[name]
+    mean, std = closed_form(name, np.asarray(figures["input_mean"]), activation.taus[1])
+    np.testing.assert_allclose(figures["mean"], mean, rtol=1e-5)
+    np.testing.assert_allclose(figures["std"], std, rtol=1e-4, atol=1e-6)
+    x = np.asarray(figures["x"])
+    for tau, v in zip(activation.taus, figures["v"], strict=True):
+        expected = {"gamma": 1 - np.exp(-tau * x), "beta": x**tau, "rayleigh": 1 - np.exp(-tau * x**2)}[name]
+        np.testing.assert_allclose(v, expected, rtol=1e-5, atol=1e-6)
+        assert (np.diff(v) >= 0).all() and v[0] == 0 and v[-1] <= 1
+    assert figures["quadrature_error"] < 1e-7

@@ -1,0 +1,114 @@
+"""Pages say what the records say, and no more."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from matplotlib.figure import Figure
+from test_experiments import QUICK, made, only, ran
+from typer.testing import CliRunner
+
+from torchnpn import cli
+from torchnpn.experiments.report import END, START, duration, report, with_table
+
+ROOT = Path(__file__).parent.parent
+README = f"top\n{START}\nold\n{END}\nbottom\n"
+RUNNER = CliRunner()
+
+
+def squares(record: dict) -> list[tuple[str, str, str]]:
+    return [("sum", "13", str(sum(cell["figures"]["square"] for cell in record["cells"].values())))]
+
+
+@pytest.fixture
+def folder(tmp_path):
+    """Four experiments: one whole with a figure, a search, one stopped, one never run."""
+    (tmp_path / "README.md").write_text(README)
+    (tmp_path / "docs").mkdir()
+    experiments = {
+        "search": made("search", search=True, section=lambda record: "Found."),
+        "whole": made("whole", figure=lambda record: Figure(), headline=squares),
+        "stopped": made("stopped", headline=squares),
+        "absent": made("absent", headline=squares),
+    }
+    for name in ("search", "whole"):
+        ran(experiments[name], tmp_path / "results")
+    with pytest.raises(KeyboardInterrupt):
+        ran(made("stopped", settings=(1, 2, -3)), tmp_path / "results")
+    return tmp_path, experiments
+
+
+def render(folder):
+    path, experiments = folder
+    return report(experiments, path / "results", path / "docs", path / "README.md")
+
+
+def test_the_page_shows_each_record(folder):
+    path, _ = folder
+    page = render(folder).pages[path / "docs" / "results.md"]
+    assert "| [`whole`](#whole) | Nowhere | Squares | CPU, " in page
+    assert "| `stopped` | Nowhere | Squares | unfinished: 2 of 3 pieces |" in page
+    assert "| `absent` | Nowhere | Squares | not yet run |" in page
+    assert page.count("\n## ") == 2 and page.index("## whole") < page.index("## search")
+    assert "![Squares](images/whole.png)" in page and "images/search.png" not in page
+    assert "no results" not in page
+
+
+def test_the_readme_shows_whole_records_only(folder):
+    path, _ = folder
+    text = render(folder).pages[path / "README.md"]
+    assert text.startswith("top\n") and text.endswith("\nbottom\n") and "old" not in text
+    assert [line for line in text.splitlines() if "sum" in line] == ["| sum | 13 | 14 |"]
+
+
+def test_quick_records_are_marked(folder):
+    path, experiments = folder
+    ran(experiments["whole"], path / "results", QUICK)
+    assert "these are no results" in render(folder).pages[path / "docs" / "results.md"]
+
+
+def test_written_pages_are_up_to_date_until_a_record_changes(folder):
+    path, _ = folder
+    image = path / "docs" / "images" / "whole.png"
+    assert render(folder).outdated() == [path / "docs" / "results.md", path / "README.md", image]
+    render(folder).write()
+    assert render(folder).outdated() == []
+    assert image.read_bytes().startswith(b"\x89PNG")
+    ran(made("whole", settings=(1, 2, 4)), path / "results")
+    assert path / "README.md" in render(folder).outdated()
+
+
+@pytest.mark.parametrize("page", ["", START, f"{END} {START}"])
+def test_a_readme_without_marks_is_refused(page):
+    with pytest.raises(ValueError, match="Write both"):
+        with_table(page, "table")
+
+
+def test_only_what_stands_between_the_marks_changes():
+    new = with_table(README, "| new |")
+    assert new == README.replace("\nold\n", "\n\n| new |\n\n")
+    assert with_table(new, "| new |") == new
+
+
+def test_durations_are_said_as_people_do():
+    assert [duration(seconds) for seconds in (0.4, 61.2, 600)] == ["0 s", "61 s", "10 min"]
+
+
+def command(path: Path, *more: str):
+    places = ["--results", path / "results", "--docs", path / "docs", "--readme", path / "README.md"]
+    return RUNNER.invoke(cli.app, ["report", *map(str, places), *more])
+
+
+def test_the_command_checks_and_writes(folder):
+    path, experiments = folder
+    with only(experiments):
+        assert command(path, "--check").exit_code == 1
+        assert (path / "README.md").read_text() == README
+        assert command(path).exit_code == 0
+        assert command(path, "--check").exit_code == 0
+
+
+def test_the_committed_pages_are_as_the_records_say():
+    result = command(ROOT, "--check")
+    assert result.exit_code == 0, result.output

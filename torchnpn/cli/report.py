@@ -1,0 +1,41 @@
+"""`npn report`: pages from the records of experiments."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from torchnpn.cli.console import say
+from torchnpn.cli.errors import OTHER, fail, in_one_line
+from torchnpn.experiments import EXPERIMENTS
+from torchnpn.experiments.report import report as rendered
+
+
+@in_one_line
+def report(
+    results: Annotated[Path, typer.Option(help="Folder of the records.")] = Path("results"),
+    docs: Annotated[Path, typer.Option(help="Folder of the pages: results.md and images.")] = Path("docs"),
+    readme: Annotated[Path, typer.Option(help="Page with the table of results.")] = Path("README.md"),
+    check: Annotated[bool, typer.Option("--check", help="Write nothing; status 1 if a page would change.")] = False,
+) -> None:
+    """Render the results of experiments.
+
+    Writes docs/results.md, its figures, and the README's table from the records of `npn reproduce`.
+
+    \b
+    Examples:
+      npn report
+      npn report --check
+    """
+    try:
+        pages = rendered(EXPERIMENTS, results, docs, readme)
+    except ValueError as error:
+        fail(str(error))
+    outdated = ", ".join(map(str, pages.outdated()))
+    if check and outdated:
+        fail(f"not as the records say: {outdated}. Run `npn report`.", OTHER)
+    if not check:
+        pages.write()
+    say(f"Changed: {outdated}" if outdated else "All pages are as the records say.")

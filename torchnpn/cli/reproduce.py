@@ -1,0 +1,51 @@
+"""`npn reproduce`: the paper's experiments."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from torchnpn.cli.console import bars, say, show
+from torchnpn.cli.errors import OTHER, fail, in_one_line
+from torchnpn.experiments import EXPERIMENTS, Options
+from torchnpn.experiments.run import LIST_HEADER, Screen, choose, folder_for, listing
+from torchnpn.experiments.run import reproduce as run
+from torchnpn.training import resolve_device
+
+
+@in_one_line
+def reproduce(
+    names: Annotated[list[str] | None, typer.Argument(metavar="NAME...", help="Experiments, or all.")] = None,
+    seeds: Annotated[int | None, typer.Option(min=1, help="How many; by default each experiment's own number.")] = None,
+    device: Annotated[str, typer.Option(help="auto, cpu or cuda.")] = "auto",
+    quick: Annotated[bool, typer.Option("--quick", help="Tiny sizes: whether it runs, not how well.")] = False,
+    out: Annotated[
+        Path | None, typer.Option("-o", "--out", help="Folder of the records; results, or results/quick with --quick.")
+    ] = None,
+    again: Annotated[bool, typer.Option("--again", help="Run anew what the record holds already.")] = False,
+    list_all: Annotated[bool, typer.Option("--list", help="Show what there is, and stop.")] = False,
+) -> None:
+    """Run experiments of the paper.
+
+    Each writes a record and a figure. A run that was stopped goes on after the last piece that its record holds.
+
+    \b
+    Examples:
+      npn reproduce --list
+      npn reproduce toy
+      npn reproduce all --quick
+    """
+    try:
+        options = Options(resolve_device(device), quick, seeds)
+        folder = folder_for(options, out)
+        if list_all:
+            show(LIST_HEADER, listing(EXPERIMENTS, folder), accent=0, left=(0, 1, 2, 4, 5))
+            return
+        chosen = choose(names or [], EXPERIMENTS)
+        left_out = run(chosen, options, folder, again, Screen(say, bars))
+    except ValueError as error:
+        fail(str(error))
+    if left_out:
+        fail(f"left out for want of data: {', '.join(left_out)}.", OTHER)

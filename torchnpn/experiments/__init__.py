@@ -1,0 +1,33 @@
+"""The paper's tables and figures, one file each; `npn reproduce` runs them and `npn report` shows what they found."""
+
+from torchnpn.experiments import (
+    activations,
+    mnist,
+    mnist_search,
+    mnist_size,
+    mnist_size_search,
+    mnist_variance,
+    toy,
+    toy_search,
+    uci,
+    uci_search,
+)
+from torchnpn.experiments.experiment import Cell, Experiment, Options, Progress, Record
+
+EXPERIMENTS: dict[str, Experiment] = {
+    experiment.name: experiment
+    for experiment in (
+        toy.EXPERIMENT,
+        toy_search.EXPERIMENT,
+        uci.EXPERIMENT,
+        uci_search.EXPERIMENT,
+        activations.EXPERIMENT,
+        mnist.EXPERIMENT,
+        mnist_search.EXPERIMENT,
+        mnist_size.EXPERIMENT,
+        mnist_size_search.EXPERIMENT,
+        mnist_variance.EXPERIMENT,
+    )
+}
+
+__all__ = ["EXPERIMENTS", "Cell", "Experiment", "Options", "Progress", "Record"]

@@ -1,0 +1,131 @@
+"""The settings of `mnist_size`, by search on 10,000 images that no network sees and on subsets that are not reported.
+
+For each size every method has 16 settings, each on two subsets; the best by the mean of error in percent + 10 NLL.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from torchnpn.experiments.digit_methods import METHODS, Setting, Work
+from torchnpn.experiments.digit_settings import STEPS, training
+from torchnpn.experiments.digits import digits, judged, subsets
+from torchnpn.experiments.experiment import Cell, Experiment, Options, Progress, Record
+from torchnpn.experiments.mnist_search import SEED, Grid, score, settings_of
+from torchnpn.experiments.tables import Summary, table
+
+NUMBERS = range(1000, 1002)  # of the subsets; `mnist_size` reports on 0, 1, …
+QUICK_SIZE = 100
+RATES = [(0.3, 0.5), (0.4, 0.6), (0.5, 0.5), (0.5, 0.7)]  # of inputs and hidden units
+DECAYS = {
+    100: (0.1, 0.3, 1.0, 3.0),
+    500: (0.3, 1.0, 3.0, 10.0),
+    2_000: (0.3, 1.0, 3.0, 10.0),
+    10_000: (1.0, 3.0, 10.0, 30.0),
+}
+QUICK: Setting = {"hidden": [16], "epochs": 2}
+
+
+def grids(size: int) -> dict[str, Grid]:
+    """For so many images. The decay of weights is λ for dropout, and for the NPN its precision times the KL's weight.
+
+    A step of SGLD is measured by 1/size, for the slope of the posterior grows with the size."""
+    precision = 100.0 if size < 10_000 else 1000.0
+    return {
+        "npn": {
+            "rates": RATES,
+            "strength": [(precision, decay / precision) for decay in DECAYS[size]],
+        },
+        "dropout": {
+            "rates": RATES,
+            "prior_precision": DECAYS[size],
+        },
+        "dropout_alone": {
+            "rates": RATES,
+            "prior_precision": [0.0],
+            "learning_rate": [0.0003, 0.001, 0.002, 0.003],
+        },
+        "bdk": {
+            "step_size": [share / size for share in (0.05, 0.1, 0.2, 0.4)],
+            "prior_precision": [3.0, 10.0],
+            "input_noise": [0.03, 0.1],
+        },
+    }
+
+
+def cells(options: Options) -> list[Cell]:
+    """One for each size and method."""
+
+    def planned(size: int, name: str, grid: Grid) -> Cell:
+        candidates = [one | training(size) for one in settings_of(grid)]
+        if options.quick:
+            candidates = [one | QUICK for one in candidates[:2]]
+
+        def run(progress: Progress) -> dict[str, Any]:
+            return {"trials": trials(name, size, candidates, options)}
+
+        return Cell(f"{name}/{size}", {"candidates": candidates, "subsets": list(NUMBERS), "seed": SEED}, run)
+
+    sizes = [QUICK_SIZE] if options.quick else list(STEPS)
+    return [planned(size, name, grid) for size in sizes for name, grid in grids(size).items()]
+
+
+def trials(name: str, size: int, candidates: Sequence[Setting], options: Options) -> list[dict[str, Any]]:
+    """Every setting with its figures on each subset; all are trained side by side."""
+    data = digits(options.device)
+    validation = data.validation.first(500 if options.quick else None)
+    rows = subsets(size, NUMBERS).repeat(len(candidates), 1)
+    settings = [one for one in candidates for _ in NUMBERS]
+    (answer,) = METHODS[name].answers(Work(data.train, rows, SEED, options.device), settings, validation.x)
+    found = judged(answer.probs, validation.y)
+    count = len(NUMBERS)
+    return [
+        {"settings": one, **{key: values[i * count : (i + 1) * count] for key, values in found.items()}}
+        for i, one in enumerate(candidates)
+    ]
+
+
+def winner(record: Record, name: str, size: int) -> dict[str, Any]:
+    """The trial with the least mean score over its subsets."""
+    found: list[dict[str, Any]] = record["cells"][f"{name}/{size}"]["figures"]["trials"]
+    return min(found, key=lambda trial: sum(map(score, trial["error"], trial["nll"])))
+
+
+def best(record: Record, name: str, size: int) -> Setting:
+    """The settings of the winner."""
+    setting: Setting = winner(record, name, size)["settings"]
+    return setting
+
+
+def section(record: Record) -> str:
+    """The winners."""
+    rows = []
+    for key, cell in record["cells"].items():
+        name, _, size = key.partition("/")
+        won = winner(record, name, int(size))
+        hidden = {"hidden", "batch_size", "epochs"}
+        told = ", ".join(f"{setting} {value}" for setting, value in won["settings"].items() if setting not in hidden)
+        means = Summary.of(won["error"]).mean, Summary.of(won["nll"]).mean
+        count = len(cell["figures"]["trials"])
+        rows.append([f"{int(size):,}", METHODS[name].label, told, str(count), f"{means[0]:.2f}", f"{means[1]:.3f}"])
+    head = ["images", "method", "best settings", "tried", "validation error, %", "validation NLL"]
+    return "\n\n".join(
+        [
+            f"Settings for `mnist_size`: each on {len(NUMBERS)} subsets that it does not report, judged on the 10,000 "
+            "validation images by the mean of error + 10 NLL. Steps and batch are the same for all methods.",
+            table(head, rows, words=3),
+        ]
+    )
+
+
+EXPERIMENT = Experiment(
+    name="mnist_size_search",
+    title="Settings for small training sets, on validation images",
+    place="Table 3",
+    data=("mnist",),
+    minutes=5,
+    cells=cells,
+    section=section,
+    search=True,
+)

@@ -1,0 +1,175 @@
+"""The page of `mnist_variance`: tables, what they show, and the figure."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from torchnpn.experiments.digit_methods import METHODS
+from torchnpn.experiments.experiment import Record
+from torchnpn.experiments.tables import Summary, table
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+SCORES = {
+    "entropy": "entropy",
+    "output_variance": "variance of outputs",
+    "probability_variance": "variance of probabilities",
+    "information": "mutual information",
+}
+KINDS = {"fashion-mnist": "Fashion-MNIST", "notmnist": "notMNIST"}
+HEADLINE = "entropy"  # chosen beforehand: every method has it, and no images from outside were there to choose by
+ABLATED = "NPN, weights at their means"
+
+
+class Row(NamedTuple):
+    """A method with one of its scores."""
+
+    method: str
+    score: str
+    figures: dict[str, Any]  # of the score
+    whole: dict[str, Any]  # of the method
+
+    @property
+    def label(self) -> str:
+        """For tables and figures."""
+        return f"{self.method}: {SCORES[self.score]}"
+
+    @property
+    def accuracy(self) -> list[float]:
+        """Of each group, mean over seeds."""
+        return [float(value) for value in np.mean(self.figures["accuracy"], axis=0)]
+
+    def auroc(self, kind: str) -> Summary:
+        """Against one kind of images."""
+        return Summary.of(self.figures["auroc"][kind])
+
+
+def rows(record: Record) -> list[Row]:
+    """All methods with all their scores; the ablation after the NPN."""
+    found: list[Row] = []
+    for name, cell in record["cells"].items():
+        whole = cell["figures"]
+        methods = {METHODS[name].label: whole}
+        if "without_variance" in whole:
+            methods[ABLATED] = whole["without_variance"]
+        for label, one in methods.items():
+            found += [Row(label, score, one["scores"][score], one) for score in SCORES if score in one["scores"]]
+    return found
+
+
+def section(record: Record) -> str:
+    """Accuracy by group, errors among answers kept, AUROC; the ablation and the controls."""
+    found = rows(record)
+    groups = len(found[0].accuracy)
+    by_group = [[row.label, *(f"{100 * value:.2f}" for value in row.accuracy), _falls(row)] for row in found]
+    values = [
+        [
+            row.label,
+            str(Summary.of(row.whole["error"])),
+            str(Summary.of([1000 * area for area in row.figures["area"]])),
+            *(str(row.auroc(kind)) for kind in KINDS),
+        ]
+        for row in found
+    ]
+    seeds = len(record["cells"]["npn"]["figures"]["error"])
+    head = ["", "error, %", "area under risk-coverage, ‰", *(f"AUROC, {name}" for name in KINDS.values())]
+    return "\n\n".join(
+        [
+            f"Networks with the settings of `mnist`, {seeds} seeds; the test images in {groups} groups of equal size "
+            "by rising doubt (in the paper, of equal width in the variance). Accuracy in percent, and whether it "
+            "never rises from one group to the next:",
+            table(["", *map(str, range(1, groups + 1)), "falls"], by_group),
+            "The area is the mean error rate when only the most certain answers are kept, over all shares kept: less "
+            "is better. AUROC: how often an image that is no digit is doubted more than a test digit.",
+            table(head, values),
+            _headline_score(found),
+            _ablation(record),
+        ]
+    )
+
+
+def _falls(row: Row) -> str:
+    return "yes" if bool(np.all(np.diff(row.accuracy) <= 0)) else "no"
+
+
+def _headline_score(found: list[Row]) -> str:
+    chosen = {row.method: row for row in found if row.score == HEADLINE}
+    ours, others = chosen[METHODS["npn"].label], [METHODS[name].label for name in ("mc_dropout", "ensemble")]
+    lines = []
+    for kind, name in KINDS.items():
+        above = [other for other in others if ours.auroc(kind).mean > chosen[other].auroc(kind).mean]
+        missing = [other for other in others if other not in above]
+        told = f"above {' and '.join(above)}" if above else ""
+        told += (", " if told and missing else "") + (f"not above {' and '.join(missing)}" if missing else "")
+        lines.append(f"on {name} {told}")
+    return (
+        f"Methods are compared by {SCORES[HEADLINE]}, which was settled beforehand: all of them have it, and images "
+        f"that are no digits were not there to choose a score by. By it the AUROC of the NPN is {'; '.join(lines)}. "
+        "The other scores are shown for what they are; none was picked by these tables."
+    )
+
+
+def _ablation(record: Record) -> str:
+    ours = record["cells"]["npn"]["figures"]
+    point = ours["without_variance"]
+
+    def pair(value: Any) -> str:
+        return f"{value(ours)} with variance, {value(point)} without"
+
+    def auroc(kind: str) -> Any:
+        return lambda one: Summary.of(one["scores"]["entropy"]["auroc"][kind])
+
+    correlations = ", ".join(
+        f"{SCORES[name]} {Summary.of(values).mean:.2f}" for name, values in ours["correlation"].items()
+    )
+    ink = ", ".join(f"{ours['ink'][kind]:.3f} on {name}" for kind, name in KINDS.items())
+    return "\n".join(
+        [
+            "How much of it is the variance? With all weights of the trained NPN at their means:",
+            "",
+            f"- error in percent: {pair(lambda one: Summary.of(one['error']))}",
+            f"- NLL: {pair(lambda one: Summary.of(one['nll']))}",
+            f"- area under risk-coverage by entropy, ‰: {pair(_area)}",
+            *(f"- AUROC by entropy, {name}: {pair(auroc(kind))}" for kind, name in KINDS.items()),
+            "",
+            "The variances themselves vanish with the weights' variance; what they add to the means is what differs in "
+            f"these lines. Rank correlation of each score with the entropy of the network without variance: "
+            f"{correlations}. A control without any network, the sum of squared pixels, has an AUROC of {ink}: part of "
+            "any score that grows with the input is this.",
+        ]
+    )
+
+
+def _area(one: dict[str, Any]) -> Summary:
+    return Summary.of([1000 * area for area in one["scores"]["entropy"]["area"]])
+
+
+def figure(record: Record) -> Figure:
+    """Accuracy by group and risk-coverage for the paper's score and the one chosen, AUROC of all."""
+    from torchnpn.experiments.digit_figures import doubt
+
+    ours = METHODS["npn"].label
+    found = rows(record)
+    shown = [
+        row for row in found if row.score == HEADLINE or (row.method == ours and row.score == "probability_variance")
+    ]
+    return doubt(shown, found, KINDS)
+
+
+def headline(record: Record) -> list[tuple[str, str, str]]:
+    """Accuracy of the first and the last group, and both AUROC."""
+    found = {(row.method, row.score): row for row in rows(record)}
+    ours = METHODS["npn"].label
+    groups = found[ours, "probability_variance"].accuracy
+    told = " / ".join(f"{found[ours, HEADLINE].auroc(kind).mean:.3f}" for kind in KINDS)
+    return [
+        (
+            "MNIST accuracy, least and most variance of nine groups",
+            "falls with variance",
+            f"{100 * groups[0]:.2f} % / {100 * groups[-1]:.2f} %",
+        ),
+        (f"AUROC by {SCORES[HEADLINE]}, {' / '.join(KINDS.values())}", "–", told),
+    ]

@@ -1,0 +1,130 @@
+"""Records as pages: docs/results.md with its figures, and the table in the README."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import NamedTuple
+
+from torchnpn.bench import write
+from torchnpn.experiments import record as records
+from torchnpn.experiments.experiment import Experiment, Record
+from torchnpn.experiments.run import draw
+from torchnpn.experiments.tables import table
+
+START, END = "<!-- results -->", "<!-- /results -->"
+PAGE, IMAGES = "results.md", "images"
+_INTRODUCTION = """# Results
+
+<!-- rendered from results/ by npn report: do not edit -->
+
+What the paper reports, and what this library gives. Each section is rendered from a record in `results/` that
+`npn reproduce` wrote, with all settings, seeds and durations ([how](reproduce.md)). A figure with ± is a mean over
+seeds or splits with its standard error. Published values carry their source; settings were chosen on data that are not
+reported."""
+
+
+class Report(NamedTuple):
+    """What should stand on disk.
+
+    Attributes:
+        pages: Texts by their paths.
+        figures: Experiments and records to draw, by the paths of their images.
+    """
+
+    pages: dict[Path, str]
+    figures: dict[Path, tuple[Experiment, Record]]
+
+    def outdated(self) -> list[Path]:
+        """Pages that would change and images that are not there; their bytes differ from one matplotlib to the next."""
+        pages = [path for path, text in self.pages.items() if not path.is_file() or _read(path) != text]
+        return [*pages, *(path for path in self.figures if not path.is_file())]
+
+    def write(self) -> None:
+        """Write all."""
+        for path, (experiment, record) in self.figures.items():
+            draw(experiment, record, path)
+        for path, text in self.pages.items():
+            write(path, text)
+
+
+def report(experiments: Mapping[str, Experiment], results: Path, docs: Path, readme: Path) -> Report:
+    """The pages of all records in `results`.
+
+    Raises:
+        ValueError: If a record is damaged, or the README has no place for the table.
+    """
+    found = {name: records.read(experiment, results) for name, experiment in experiments.items()}
+    whole = {name: record for name, record in found.items() if record is not None and records.is_whole(record)}
+    order = sorted(experiments.values(), key=lambda experiment: experiment.search)  # searches last
+    index = table(
+        ["experiment", "in the paper", "what", "device", "time"],
+        [_index_row(experiment, found[experiment.name]) for experiment in order],
+        words=4,
+    )
+    sections = [_section(e, whole[e.name]) for e in order if e.name in whole]
+    pages = {
+        docs / PAGE: "\n\n".join([_INTRODUCTION, index, *sections]) + "\n",
+        readme: with_table(_read(readme), readme_table(experiments, whole)),
+    }
+    figures = {
+        docs / IMAGES / f"{name}.png": (experiments[name], record)
+        for name, record in whole.items()
+        if experiments[name].figure is not None
+    }
+    return Report(pages, figures)
+
+
+def readme_table(experiments: Mapping[str, Experiment], found: Mapping[str, Record]) -> str:
+    """The rows that experiments have for the README."""
+    rows = [
+        row
+        for name, experiment in experiments.items()
+        if name in found and experiment.headline is not None
+        for row in experiment.headline(found[name])
+    ]
+    return table(["", "paper", "here"], rows)
+
+
+def with_table(page: str, text: str) -> str:
+    """The page with `text` between its two marks."""
+    before, start, rest = page.partition(START)
+    _, end, after = rest.partition(END)
+    if not start or not end:
+        raise ValueError(f"The README expects a line {START} and, after it, {END}. Write both where the table goes.")
+    return f"{before}{START}\n\n{text}\n\n{END}{after}"
+
+
+def _section(experiment: Experiment, record: Record) -> str:
+    parts = [f"## {experiment.name}", f"**{experiment.title}** ({experiment.place})."]
+    if record["quick"]:
+        parts.append("Tiny sizes, to see whether it runs: these are no results.")
+    if experiment.figure is not None:
+        parts.append(f"![{experiment.title}]({IMAGES}/{experiment.name}.png)")
+    parts.append(experiment.section(record).strip())
+    versions = ", ".join(f"{name} {version}" for name, version in record["versions"].items())
+    parts.append(f"{_devices(record)}, {duration(record['duration_s'])}, {versions}, {record['date']}.")
+    return "\n\n".join(parts)
+
+
+def _index_row(experiment: Experiment, record: Record | None) -> list[str]:
+    about = [experiment.place, experiment.title]
+    if record is None:
+        return [f"`{experiment.name}`", *about, "not yet run", ""]
+    if not records.is_whole(record):
+        state = f"unfinished: {len(record['cells'])} of {record['planned']} pieces"
+        return [f"`{experiment.name}`", *about, state, duration(record["duration_s"])]
+    return [f"[`{experiment.name}`](#{experiment.name})", *about, _devices(record), duration(record["duration_s"])]
+
+
+def duration(seconds: float) -> str:
+    """Seconds as people say them."""
+    return f"{seconds:.0f} s" if seconds < 120 else f"{seconds / 60:.0f} min"
+
+
+def _devices(record: Record) -> str:
+    return "; ".join(sorted({cell["device"] for cell in record["cells"].values()}))
+
+
+def _read(path: Path) -> str:
+    return path.read_text(encoding="utf-8")
