@@ -18,6 +18,7 @@ from sklearn.preprocessing import FunctionTransformer, StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from torchnpn import NPNAutoencoder, NPNClassifier, NPNRegressor
+from torchnpn.estimators import plan
 from torchnpn.estimators.inputs import Inputs
 from torchnpn.estimators.plan import Plan, ramp
 from torchnpn.estimators.targets import KINDS
@@ -182,8 +183,36 @@ def test_varying_noise_is_found():
     model = NPNRegressor(noise="varying", max_epochs=100, random_state=0).fit(x, y)
     std = np.sqrt(model.predict_variance([[-0.9], [0.9]]).aleatoric)
     np.testing.assert_allclose(std, 0.3 * np.exp([-1.35, 1.35]), rtol=0.35)
-    with pytest.raises(ValueError, match="Gaussian family"):
-        NPNRegressor("gamma", noise="varying").fit(X, TARGETS["gamma"])
+
+
+def test_the_mean_is_the_same_with_constant_and_with_varying_noise():
+    y = np.stack([TARGETS["gaussian"], TARGETS["gamma"]], 1)
+    varying, constant = (
+        NPNRegressor(noise=noise, max_epochs=20, random_state=0).fit(X, y) for noise in ("varying", "constant")
+    )
+    np.testing.assert_allclose(varying.predict(X), constant.predict(X), rtol=1e-3, atol=1e-3)
+    spread = varying.predict_variance(X).aleatoric.std(0) / constant.predict_variance(X).aleatoric.mean(0)
+    assert (spread > 0.05).all() and (constant.predict_variance(X).aleatoric.std(0) < 1e-9).all()
+
+
+def test_units_and_steps_are_chosen_by_the_rows():
+    rows = RNG.normal(size=(20_000, 2))
+    quick = {"max_epochs": 1, "batch_size": 1_000}
+    assert NPNRegressor(**quick).fit(rows[:100], rows[:100, 0]).hidden_ == (50,)
+    many = NPNRegressor(**quick).fit(rows, rows[:, 0])
+    assert many.hidden_ == (100,) and many.network_[0].out_features == 100
+    assert NPNRegressor(hidden=(7, 3), **quick).fit(rows, rows[:, 0]).hidden_ == (7, 3)
+    assert [plan.regression_steps(count) for count in (100, 25_000, 10**6)] == [10_000, 25_000, 40_000]
+
+
+def test_old_files_are_told_from_new_ones(tmp_path):
+    """A chosen number of units stands in the file: it cannot be told from the rows seen, whose weights may be any."""
+    model = NPNRegressor(max_epochs=1, random_state=0).fit(X, TARGETS["gaussian"])
+    values, arrays = model._state()
+    assert values["hidden"] == [50] and values["settings"]["hidden"] is None
+    for hidden in (None, [0], "50", [50.0]):
+        with pytest.raises(ValueError, match="hidden expects"):
+            NPNRegressor._from_state({**values, "hidden": hidden}, arrays)
 
 
 # Inputs ----------------------------------------------------------------------------------------------------------

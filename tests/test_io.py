@@ -46,6 +46,7 @@ def networks() -> dict[str, torch.nn.Module]:
         **activation,
         "no bias": nn.Linear(3, 2, bias=False),
         "replicas": nn.Linear(3, 2, replicas=(4, 2), gain=1.5),
+        "two heads": nn.MeanAndNoise(3, 2, replicas=(2,)),
         "double": nn.Linear(3, 2).double(),
         "half": nn.Linear(3, 2).bfloat16(),
         "transposed": transposed(nn.Linear(3, 3)),

@@ -64,7 +64,7 @@ def _learnt(kind: type[L.Likelihood], *arguments: float) -> Callable[..., L.Like
 
 CASES = [
     Case("gaussian", _learnt(L.GaussianNoise, 0.5, -1.2), REALS, lambda o: o, lambda o: np.exp(-1.2)),
-    Case("heteroscedastic", _known(L.HeteroscedasticGaussian, TARGETS), REALS),
+    Case("heteroscedastic", _learnt(L.HeteroscedasticGaussian, 0.5, -1.2), REALS),
     Case("kl_to_target", _known(L.KLToTarget, 0.05), REALS, lambda o: o, lambda o: 0.0),
     Case("squared_error", _known(L.SquaredError), REALS, lambda o: o, lambda o: 0.0),
     Case("gamma", _learnt(L.GammaAmounts, 0.7), AMOUNTS, np.exp, lambda o: np.exp(2 * o - 0.7)),
@@ -126,11 +126,12 @@ def test_heteroscedastic_moments_match_simulation():
     case, rng = NAMED["heteroscedastic"], np.random.default_rng(0)
     o, likelihood = case.latent(), case.make()
     x = o.mean.numpy() + o.std.numpy() * rng.standard_normal((400_000, ROWS, 2 * TARGETS))
-    y = x[..., :TARGETS] + np.exp(x[..., TARGETS:] / 2) * rng.standard_normal((400_000, ROWS, TARGETS))
+    noise = np.exp(x[..., TARGETS:] - 1.2)
+    y = x[..., :TARGETS] + np.sqrt(noise) * rng.standard_normal((400_000, ROWS, TARGETS))
     np.testing.assert_allclose(likelihood.predict(o).mean, y.mean(0), atol=0.02)
     np.testing.assert_allclose(likelihood.predict(o).variance, y.var(0), rtol=0.03)
     parts = likelihood.variance_parts(o)
-    np.testing.assert_allclose(parts.aleatoric, np.exp(x[..., TARGETS:]).mean(0), rtol=0.02)
+    np.testing.assert_allclose(parts.aleatoric, noise.mean(0), rtol=0.02)
     torch.testing.assert_close(parts.epistemic, o.variance[..., :TARGETS])
 
 
@@ -220,13 +221,34 @@ def test_gaussian_loss_mixes_predictive_and_elbo(elbo):
 def test_heteroscedastic_loss_mixes_predictive_and_elbo(elbo):
     case = NAMED["heteroscedastic"]
     o, y = case.latent(), case.y.numpy()
-    f, log_noise = (Moments(o.mean[..., part], o.variance[..., part]) for part in (slice(0, 2), slice(2, 4)))
+    f, varying = (Moments(o.mean[..., part], o.variance[..., part]) for part in (slice(0, 2), slice(2, 4)))
+    log_noise = Moments(varying.mean - 1.2, varying.variance)
     variance = f.variance.numpy() + quadrature(np.exp, log_noise)
     predictive = -stats.norm(f.mean.numpy(), np.sqrt(variance)).logpdf(y)
     square = quadrature(lambda x: (y[..., None] - x) ** 2, f)
     bound = 0.5 * (square * quadrature(lambda x: np.exp(-x), log_noise) + log_noise.mean.numpy() + np.log(2 * np.pi))
-    loss = L.HeteroscedasticGaussian(TARGETS, elbo).loss(o, case.y)
-    np.testing.assert_allclose(loss, ((1 - elbo) * predictive + elbo * bound).sum(-1), rtol=1e-9)
+    loss = L.HeteroscedasticGaussian(TARGETS, elbo, -1.2).double().loss(o, case.y)
+    np.testing.assert_allclose(loss.detach(), ((1 - elbo) * predictive + elbo * bound).sum(-1), rtol=1e-6)
+
+
+@pytest.mark.parametrize("elbo", [0.0, 0.3])
+def test_varying_noise_learns_from_the_mean_and_leaves_it_alone(elbo):
+    """Gradients of the mean are those under constant noise, those of the noise belong to its own loss."""
+    case = NAMED["heteroscedastic"]
+    o = [part.clone().requires_grad_() for part in case.latent()]
+    varying = L.HeteroscedasticGaussian(TARGETS, elbo, -1.2).double()
+    constant = L.GaussianNoise(TARGETS, elbo, -1.2).double()
+    found = torch.autograd.grad(varying.loss(Moments(*o), case.y).sum(), [*o, varying.log_noise])
+    f = [part.detach()[..., :TARGETS].clone().requires_grad_() for part in o]
+    wanted = torch.autograd.grad(constant.loss(Moments(*f), case.y).sum(), [*f, constant.log_noise])
+    for one, other in zip(found, wanted, strict=True):
+        torch.testing.assert_close(one[..., :TARGETS], other)
+
+    def loss(*noise):
+        parts = (torch.cat([mean.detach(), part], -1) for mean, part in zip(f, noise, strict=True))
+        return varying.loss(Moments(*parts), case.y)
+
+    assert torch.autograd.gradcheck(loss, [part.detach()[..., TARGETS:].clone().requires_grad_() for part in o])
 
 
 @pytest.mark.parametrize("case", PROPER, ids=lambda case: case.name)
@@ -308,8 +330,8 @@ def test_losses_and_gradients_are_finite_everywhere(case):
         assert all(gradient is None or gradient.isfinite().all() for gradient in gradients)
 
 
-@by_name
-def test_gradients(case):
+@pytest.mark.parametrize("case", [case for case in CASES if case.name != "heteroscedastic"], ids=lambda case: case.name)
+def test_gradients(case):  # those of the heteroscedastic one are of two losses
     o, likelihood = case.latent(), case.make().double()
     o = Moments(o.mean.abs() + 0.1, o.variance) if case.name.startswith("direct") else o
     if case.name == "direct_beta":

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import itertools
 import subprocess
 import sys
 
@@ -26,6 +27,11 @@ TARGETS = {
     "shared noise": (likelihoods.GaussianNoise(1, elbo=1.0), RNG.normal(size=(ROWS, 2))),
     "noise beyond its limit": (likelihoods.GaussianNoise(1, initial_log_noise=21.0), RNG.normal(size=(ROWS, 1))),
     "varying noise": (likelihoods.HeteroscedasticGaussian(), RNG.normal(size=(ROWS, 1))),
+    "two varying noises": (likelihoods.HeteroscedasticGaussian(2, elbo=0.3), RNG.normal(size=(ROWS, 2))),
+    "varying noise beyond its limit": (
+        likelihoods.HeteroscedasticGaussian(1, initial_log_noise=-21.0),
+        1e-5 * RNG.normal(size=(ROWS, 1)),
+    ),
     "gamma with ELBO": (likelihoods.GammaAmounts(elbo=0.3), RNG.gamma(2, size=(ROWS, 1))),
     "gamma": (likelihoods.GammaAmounts(), RNG.gamma(2, size=(ROWS, 1))),
     "counts": (likelihoods.NegativeBinomialCounts(), RNG.poisson(3, size=(ROWS, 1)).astype(float)),
@@ -40,14 +46,25 @@ def tensor(y):
     return torch.as_tensor(y, dtype=torch.float32 if y.dtype.kind == "f" else None)
 
 
+def networks(hidden, outputs, generator):
+    """A multilayer network, and one with a last layer of two heads."""
+    yield nn.mlp([5, *hidden, outputs], generator=generator)
+    if outputs % 2 == 0:
+        before = list(nn.mlp([5, *hidden, 1], generator=generator))[:-1]
+        head = nn.MeanAndNoise([5, *hidden][-1], outputs // 2, generator=generator)
+        head.noise.weight.free[0].data.normal_(0, 0.3, generator=generator)
+        yield nn.Sequential(*before, head)
+
+
 @pytest.mark.parametrize("hidden", [(), (7,), (6, 5)], ids=str)
 @pytest.mark.parametrize("name", TARGETS)
 def test_gradient_is_that_of_autograd(name, hidden):
     likelihood, y = TARGETS[name]
     outputs = likelihood.outputs(4 if y.ndim == 1 else y.shape[1])
-    for i, prior in enumerate(PRIORS):
-        generator = torch.Generator().manual_seed(i)
-        net = nn.mlp([5, *hidden, outputs], generator=generator)
+    generator = torch.Generator().manual_seed(len(hidden))
+    for (i, prior), k in itertools.product(enumerate(PRIORS), range(2 - outputs % 2)):
+        net = list(networks(hidden, outputs, generator))[k]
+        assert small.takes(net, prior, torch.device("cpu"))
         x = torch.randn(ROWS, 5, generator=generator)
         x = x if i == 0 else npn.Moments(x, torch.rand(ROWS, 5, generator=generator))
         batch = Batch(x, tensor(y), None if i == 1 else torch.rand(ROWS, generator=generator) + 0.1)

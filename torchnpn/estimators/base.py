@@ -100,9 +100,7 @@ class NPNEstimator(BaseEstimator):  # type: ignore[misc]
 
     def _check_settings(self) -> None:
         """Raise for settings that no network can be made of."""
-        sizes = self.hidden if isinstance(self.hidden, (tuple, list)) else [0]
-        if len(sizes) > _MOST_LAYERS or not all(_is_count(size) and size <= _MOST_UNITS for size in sizes):
-            raise ValueError(f"hidden expects a tuple of layer sizes such as (50,), got {str(self.hidden)[:80]!r}.")
+        self._check_hidden(self.hidden)
         for name in ("batch_size", "max_epochs"):
             value = getattr(self, name)
             if value is not None and not _is_count(value):
@@ -117,6 +115,11 @@ class NPNEstimator(BaseEstimator):  # type: ignore[misc]
             raise ValueError(f'missing expects "marginal" or "conditional", got {self.missing!r}.')
         if self.activation not in BY_NAME:
             raise ValueError(f"activation expects one of {', '.join(BY_NAME)}, got {self.activation!r}.")
+
+    def _check_hidden(self, hidden: Any) -> None:
+        sizes = hidden if isinstance(hidden, (tuple, list)) else [0]
+        if len(sizes) > _MOST_LAYERS or not all(_is_count(size) and size <= _MOST_UNITS for size in sizes):
+            raise ValueError(f"hidden expects a tuple of layer sizes such as (50,), got {str(hidden)[:80]!r}.")
 
     # Training ----------------------------------------------------------------------------------------------------
 
@@ -149,8 +152,11 @@ class NPNEstimator(BaseEstimator):  # type: ignore[misc]
                 first.bias.free[0].normal_(0, _BIAS_SPREAD, generator=generator)
         return network
 
+    def _plan(self, rows: int) -> Plan:
+        return Plan.of(rows, self.batch_size, self.max_epochs, self._steps, self._most_epochs)
+
     def _train(self, x: Any, y: Any, weight: Array | None, progress: Progress | None) -> None:
-        plan = Plan.of(y.shape[0], self.batch_size, self.max_epochs, self._steps, self._most_epochs)
+        plan = self._plan(y.shape[0])
         data = (x, y) if weight is None else (x, y, weight)
         prior = EmpiricalBayes() if self.kl_weight else None
         told = self.verbose or progress is not None
@@ -198,7 +204,7 @@ class NPNEstimator(BaseEstimator):  # type: ignore[misc]
         rows = len(y) if weight is None else float(weight.sum())
         self._rows_seen += rows
         data = (x, y) if weight is None else (x, y, weight)
-        batch_size = Plan.of(y.shape[0], self.batch_size, self.max_epochs, self._steps, self._most_epochs).batch_size
+        batch_size = self._plan(y.shape[0]).batch_size
         place = self._place()
         every = trainees(self.network_, self.likelihood_, self._seed, place)
         averages = self._averages if len(self._averages) == len(every) else [None] * len(every)

@@ -22,9 +22,7 @@ class Trainee(NamedTuple):
 
 def replicas_of(network: Sequential) -> tuple[int, ...]:
     """() for one network, (K,) for K members in one."""
-    first = network[0]
-    assert isinstance(first, Linear)
-    return first.replicas
+    return next(layer for layer in network.modules() if isinstance(layer, Linear)).replicas
 
 
 def started(

@@ -1,4 +1,4 @@
-"""How long to train: batches and epochs chosen by the number of rows, and the ramp of the KL."""
+"""How large a network, and how long to train it: chosen by the number of rows; and the ramp of the KL."""
 
 from __future__ import annotations
 
@@ -13,6 +13,8 @@ from torchnpn.training import Ramp, geometric_ramp
 
 _LEAST_EPOCHS = 10
 _BATCH = 32, 1_024
+_REGRESSION_STEPS = 10_000, 40_000
+_MANY_ROWS = 20_000
 Array = NDArray[Any]
 
 
@@ -30,6 +32,17 @@ class Plan(NamedTuple):
         batch = batch_size or min(max(2 ** round(math.log2(rows) / 2), _BATCH[0]), _BATCH[1])
         in_epoch = -(-rows // batch)
         return cls(batch, epochs or min(max(round(steps / in_epoch), _LEAST_EPOCHS), most_epochs))
+
+
+def units(rows: int) -> tuple[int, ...]:
+    """Hidden layers of a regression: one of 50 units, or of 100 for many rows, as the published networks have."""
+    return (50,) if rows < _MANY_ROWS else (100,)
+
+
+def regression_steps(rows: int) -> int:
+    """As many steps as there are rows, within limits; 40,000 rows still gain from four times the least."""
+    least, most = _REGRESSION_STEPS
+    return min(max(rows, least), most)
 
 
 def ramp(kl_weight: float, least: Callable[[], float | Array]) -> Ramp:

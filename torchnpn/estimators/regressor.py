@@ -14,10 +14,11 @@ from torchnpn.estimators import state
 from torchnpn.estimators.base import NPNEstimator, Progress
 from torchnpn.estimators.ensemble import replicas_of
 from torchnpn.estimators.inputs import Inputs, check_variance
+from torchnpn.estimators.plan import Plan, regression_steps, units
 from torchnpn.estimators.predictive import Interval, Predictive
 from torchnpn.estimators.targets import KINDS, VARYING_NOISE, Kind, Units, in_units, parts_in_units
 from torchnpn.likelihoods import Likelihood, VarianceParts, mixed
-from torchnpn.nn import Linear
+from torchnpn.nn import Linear, MeanAndNoise, Sequential
 
 Array = NDArray[Any]
 
@@ -31,9 +32,11 @@ class NPNRegressor(RegressorMixin, NPNEstimator):  # type: ignore[misc]
     Args:
         family: What the target is: "gaussian" (any number), "gamma" (positive amounts), "poisson" or
             "negative_binomial" (counts, the second with more spread than chance gives), "beta" (proportions).
-        hidden: Units of each hidden layer.
+        hidden: Units of each hidden layer; None chooses one layer by the number of rows: of 50 units, or of 100 from
+            20,000 rows on.
         activation: Name of a map, such as "relu", "tanh", "silu".
-        noise: For the Gaussian family: "constant", or "varying" to learn how the noise depends on the features.
+        noise: For the Gaussian family: "varying", to learn how the noise depends on the features, or "constant". The
+            mean is learnt in the same way either way; the other families have a spread of their own.
         missing: What NaN in X stands for: "marginal", the mean and variance of its feature in the training rows; or
             "conditional", those given the other values of its row, better where features say much about each other.
         dropout: Probability of dropping a hidden unit in training.
@@ -61,10 +64,10 @@ class NPNRegressor(RegressorMixin, NPNEstimator):  # type: ignore[misc]
     def __init__(
         self,
         family: str = "gaussian",
-        hidden: tuple[int, ...] = (50,),
+        hidden: tuple[int, ...] | None = None,
         activation: str = "relu",
         *,
-        noise: str = "constant",
+        noise: str = "varying",
         missing: str = "marginal",
         dropout: float = 0.0,
         kl_weight: float = 1.0,
@@ -76,7 +79,8 @@ class NPNRegressor(RegressorMixin, NPNEstimator):  # type: ignore[misc]
         random_state: Any = None,
         verbose: int = 0,
     ) -> None:
-        self.family, self.hidden, self.activation, self.noise = family, hidden, activation, noise
+        self.family, self.activation, self.noise = family, activation, noise
+        self.hidden = hidden  # type: ignore[assignment]  # None is for this estimator alone
         self.missing, self.dropout = missing, dropout
         self.kl_weight, self.learning_rate = kl_weight, learning_rate
         self.batch_size, self.max_epochs, self.n_estimators = batch_size, max_epochs, n_estimators
@@ -130,11 +134,7 @@ class NPNRegressor(RegressorMixin, NPNEstimator):  # type: ignore[misc]
             raise ValueError(f"family expects one of {', '.join(KINDS)}, got {self.family!r}.")
         if self.noise not in ("constant", "varying"):
             raise ValueError(f'noise expects "constant" or "varying", got {self.noise!r}.')
-        if self.noise == "varying":
-            if self.family != "gaussian":
-                raise ValueError(f'noise="varying" is for the Gaussian family; the spread of {self.family} varies.')
-            return VARYING_NOISE
-        return KINDS[self.family]
+        return VARYING_NOISE if self.family == "gaussian" and self.noise == "varying" else KINDS[self.family]
 
     def _begin(self, X: Any, y: Array, weight: Array | None) -> Array:
         """Scales, and a network whose output starts at the mean of the targets; the targets in its units."""
@@ -144,16 +144,38 @@ class NPNRegressor(RegressorMixin, NPNEstimator):  # type: ignore[misc]
         self.n_outputs_ = columns.shape[1]
         likelihood = kind.likelihood(self.n_outputs_, self._replicas)
         likelihood.check_targets(torch.from_numpy(columns))
+        self.hidden_ = units(len(y)) if self.hidden is None else tuple(self.hidden)
         self.inputs_ = Inputs.learn(X, weight, self.missing)
         self.units_ = kind.units(columns, weight)
         self._start(X.shape[1], likelihood.outputs(self.n_outputs_), likelihood)
         t = self._in_network_units(y)
         start = kind.start(np.average(t, axis=0, weights=weight))
         last = self.network_[-1]
+        last = last.mean if isinstance(last, MeanAndNoise) else last
         assert isinstance(last, Linear) and last.bias is not None
         with torch.no_grad():
-            last.bias.free[0][..., : self.n_outputs_].copy_(torch.from_numpy(start))
+            last.bias.free[0].copy_(torch.from_numpy(start))
         return t
+
+    def _build(
+        self, n_in: int, n_out: int, generator: torch.Generator | None = None, replicas: tuple[int, ...] = ()
+    ) -> Sequential:
+        varying = self._kind is VARYING_NOISE
+        network = self._network([n_in, *self.hidden_, n_out // 2 if varying else n_out], generator, replicas)
+        if varying:
+            mean = network[-1]
+            assert isinstance(mean, Linear)
+            network[-1] = MeanAndNoise(mean.in_features, mean.out_features, replicas=replicas, generator=generator)
+            network[-1].mean = mean  # it starts, and is learnt, as with constant noise
+        return network
+
+    def _check_hidden(self, hidden: Any) -> None:
+        if hidden is not None:
+            super()._check_hidden(hidden)
+
+    def _plan(self, rows: int) -> Plan:
+        steps = regression_steps(rows) if self.family == "gaussian" else self._steps
+        return Plan.of(rows, self.batch_size, self.max_epochs, steps, self._most_epochs)
 
     def _least_kl(self, likelihood: Likelihood) -> float | Array:
         return self._kind.least_kl(likelihood)
@@ -206,17 +228,21 @@ class NPNRegressor(RegressorMixin, NPNEstimator):  # type: ignore[misc]
         return self.n_outputs_
 
     def _plain_target(self) -> dict[str, Any]:
-        return {"targets": self.n_outputs_, "flat": self._flat}
+        chosen: dict[str, Any] = {} if self.hidden is not None else {"hidden": list(self.hidden_)}
+        return {"targets": self.n_outputs_, "flat": self._flat, **chosen}
 
     def _target_arrays(self) -> dict[str, Array]:
         return {f"units.{name}": array for name, array in self.units_._asdict().items()}
 
     def _read_target(self, plain: dict[str, Any], arrays: dict[str, Any]) -> Likelihood:
         self.n_outputs_ = state.checked_count(plain.get("targets"), "targets")
+        if self.hidden is None:
+            super()._check_hidden(plain.get("hidden"))
         flat = plain.get("flat")
         if not isinstance(flat, bool) or (flat and self.n_outputs_ != 1):
             raise ValueError(f"flat expects true or false, and true for a single target only, got {flat!r}.")
         self._flat = flat
+        self.hidden_ = tuple(plain["hidden"] if self.hidden is None else self.hidden)
         self.units_ = Units(
             *(state.checked_array(arrays, f"units.{name}", (self.n_outputs_,)) for name in Units._fields)
         )

@@ -68,7 +68,7 @@ def _logit(mean: Array) -> Array:
     return odds
 
 
-def _half_the_noise(likelihood: GaussianNoise) -> float | Array:
+def _half_the_noise(likelihood: GaussianNoise | HeteroscedasticGaussian) -> float | Array:
     """Half the share of the targets' variance that is noise, as far as is known now."""
     noise = np.exp(likelihood.log_noise.detach().cpu().numpy()).mean(-1)  # (*replicas,)
     share = 0.5 * np.minimum(1.0, noise)
@@ -98,7 +98,10 @@ KINDS = {
     ),
 }
 VARYING_NOISE = Kind(
-    lambda targets, replicas: HeteroscedasticGaussian(targets), _standardised, np.zeros_like, lambda likelihood: 0.1
+    lambda targets, replicas: HeteroscedasticGaussian(targets, elbo=0.1, replicas=replicas),
+    _standardised,
+    np.zeros_like,
+    _half_the_noise,
 )
 
 

@@ -84,21 +84,23 @@ class GaussianNoise(Likelihood):
         return f"targets={self.log_noise.shape[-1]}, elbo={self.elbo:g}"
 
 
-class HeteroscedasticGaussian(Likelihood):
-    """y = o₁ + noise with log noise variance o₂, a second output: Var[y | o] = exp(o₂), so y ~ N(m₁, s₁ + E exp(o₂)).
+class HeteroscedasticGaussian(GaussianNoise):
+    """y = o₁ + noise of variance σ² exp(o₂), with a learnt σ² and a second output o₂: y ~ N(m₁, s₁ + σ² E exp(o₂)).
 
-    The outputs are all o₁, then all o₂. Both are uncertain: E exp(±o₂) = exp(±m₂ + s₂/2). The loss is a mixture as in
-    `GaussianNoise`, with -E log N(y; o₁, exp(o₂)) = ½ (((y - m₁)² + s₁) E exp(-o₂) + m₂ + log 2π). The exponents are
-    taken as they are up to ±20, noise variances from 2e-9 to 5e8.
+    The outputs are all o₁, then all o₂, as `nn.MeanAndNoise` gives them. Both are uncertain: E exp(±o₂) =
+    exp(±m₂ + s₂/2). The loss is a mixture as in `GaussianNoise`, with -E log N(y; o₁, σ² exp(o₂)) =
+    ½ (((y - m₁)² + s₁) E exp(-o₂)/σ² + log σ² + m₂ + log 2π). The exponents are taken as they are up to ±20, noise
+    variances from 2e-9 to 5e8.
+
+    Its gradients are of two losses: o₂ learns what the residuals of o₁ say about the noise, while o₁ and σ² learn as in
+    `GaussianNoise`, as if the noise were the same everywhere: the mean is the same whether the noise varies or not.
 
     Args:
-        targets: Number of targets.
+        targets: Number of targets, each with its own σ².
         elbo: Share of the ELBO in the loss.
+        initial_log_noise: log σ² at the start; the default suits standardised targets.
+        replicas: Leading dimensions of the network's replicas.
     """
-
-    def __init__(self, targets: int = 1, elbo: float = 0.5) -> None:
-        super().__init__()
-        self.targets, self.elbo = targets, share_of_elbo(elbo)
 
     def outputs(self, targets: int) -> int:
         return 2 * targets
@@ -113,17 +115,44 @@ class HeteroscedasticGaussian(Likelihood):
 
     def _row_loss(self, o: Moments, y: Tensor) -> Tensor:
         m, s, log_noise = self._split(o)
+        even = super()._row_loss(Moments(m, s), y)
+        m, s = m.detach(), s.detach()
         error2 = (y.to(m.dtype) - m) ** 2
         bound = 0.5 * ((error2 + s) * _mean_exp(-log_noise) + log_noise.mean + _LOG_2PI)
-        return _mixed(error2, s + _mean_exp(log_noise), bound, self.elbo).sum(-1)
+        varying = _mixed(error2, s + _mean_exp(log_noise), bound, self.elbo).sum(-1)
+        return varying + (even - even.detach())
+
+    def loss_gradient(self, m: Array, s: Array, y: Array, share: Array) -> LossGradient:
+        """In closed form, with n = σ² E exp(o₂), p = E exp(-o₂)/σ², t = s₁ + n and r = y - m₁, e and w as above:
+
+        ∂m₂ = ½ w ((1 - e) (1 - r²/t) n/t + e (1 - (r² + s₁) p)),
+        ∂s₂ = ¼ w ((1 - e) (1 - r²/t) n/t + e (r² + s₁) p).
+        """
+        targets, half = y.shape[1], 0.5 * share[:, None]
+        base, level, spread = self.log_noise.detach().numpy(), m[:, targets:], s[:, targets:]
+        level = base + level
+        if max(np.abs(base).max(), (np.abs(level) + 0.5 * spread).max()) > LOG_VARIANCE:  # beyond its limits
+            return Likelihood.loss_gradient(self, m, s, y, share)
+        m, s = m[:, :targets], s[:, :targets]
+        even = super().loss_gradient(m, s, y, share)
+        noise, precision = np.exp(level + 0.5 * spread), np.exp(0.5 * spread - level)
+        error2, t = (y - m) ** 2, s + noise
+        scaled, misfit = error2 / t, (error2 + s) * precision
+        loss = (1 - self.elbo) * (scaled + np.log(t)) + self.elbo * (misfit + level) + _LOG_2PI
+        by_noise = (1 - self.elbo) * half * (1 - scaled) * noise / t
+        by_level = by_noise + self.elbo * half * (1 - misfit)
+        by_spread = 0.5 * (by_noise + self.elbo * half * misfit)
+        return LossGradient(
+            float((half * loss).sum()),
+            np.hstack([even.by_mean, by_level]),
+            np.hstack([even.by_variance, by_spread]),
+            even.by_parameters,
+        )
 
     def _split(self, o: Moments) -> tuple[Tensor, Tensor, Moments]:
-        """m₁, s₁ and the moments of the log noise."""
-        (m, log_noise_m), (s, log_noise_s) = (x.split(self.targets, dim=-1) for x in latent(o))
-        return m, s, Moments(log_noise_m, log_noise_s)
-
-    def extra_repr(self) -> str:
-        return f"targets={self.targets}, elbo={self.elbo:g}"
+        """m₁, s₁ and the moments of the log noise, through which no gradient reaches σ²."""
+        (m, log_noise_m), (s, log_noise_s) = (x.chunk(2, dim=-1) for x in latent(o))
+        return m, s, Moments(self.log_noise.detach().unsqueeze(-2) + log_noise_m, log_noise_s)
 
 
 def _mean_exp(x: Moments) -> Tensor:

@@ -22,6 +22,7 @@ from torchnpn.nn.activation import (
     Tanh,
 )
 from torchnpn.nn.container import Complement, Flatten, Sequential, mlp
+from torchnpn.nn.heads import MeanAndNoise
 from torchnpn.nn.linear import Linear
 from torchnpn.nn.neurons import Bernoulli, Power, Saturating
 from torchnpn.nn.noise import AnalyticDropout, Dropout, InputNoise
@@ -46,6 +47,7 @@ __all__ = [
     "InputNoise",
     "LeakyReLU",
     "Linear",
+    "MeanAndNoise",
     "Power",
     "RandomParameter",
     "ReLU",

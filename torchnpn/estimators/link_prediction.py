@@ -1,0 +1,235 @@
+"""Links between nodes, predicted from their representations as distributions."""
+
+from __future__ import annotations
+
+import math
+import numbers
+from collections.abc import Iterator
+from typing import Any, Self
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator
+from sklearn.utils.validation import check_is_fitted
+from torch import Tensor
+
+from torchnpn.estimators import link_scores
+from torchnpn.estimators.link_posterior import LinkPosterior, learn
+from torchnpn.estimators.negative_pairs import negative_pairs
+from torchnpn.estimators.pair_features import LENGTHS, USES, PairFeatures
+from torchnpn.maps import accurate
+from torchnpn.moments import Moments
+
+Array = NDArray[Any]
+_ELEMENTS = 1 << 24  # scores, or features of pairs, that are in memory at a time
+
+
+class LinkPredictor(BaseEstimator):  # type: ignore[misc]
+    """Logistic regression on features of pairs of nodes, with a posterior over its weights (paper, Section 4.3).
+
+    A node is known by a code with mean and variance, e.g. of an autoencoder. A pair has features that are products of
+    the two codes; the model learns which of them speak for a link, from the links among the training nodes and from
+    pairs without one, drawn at random.
+
+    Args:
+        pairs: "cosine": codes less their mean, scaled to one length, before they are multiplied; or "hadamard": as they
+            are, the paper's.
+        variance: What the codes' variances are used for. "none"; "features": products of log variances are features
+            of their own; "predictive": the score is the log-odds, moderated by the variance of the products and of the
+            weights; "expected cosine": doubtful codes are shorter; "shrunk": doubtful dimensions of a code count less;
+            "divergence": the symmetric divergence of the two codes is a feature for each dimension.
+        negatives: How many pairs without a link to learn from: a share of all of them (a float below 1), or a number.
+        precision: Of the weights' prior: "evidence" learns it, or a number above 0. Features are scaled to unit square.
+        device: Where to learn and to score, e.g. "cuda".
+        random_state: Seed of the pairs drawn.
+
+    Attributes:
+        coef_: Posterior means of the features' weights, (features,).
+        intercept_: That of the intercept, for the share of links among the pairs learnt from, not that of the graph.
+        precision_: Of the prior.
+        pairs_: How many pairs there were with a link and without, to learn from.
+
+    Examples:
+        >>> rng = np.random.default_rng(0)
+        >>> codes = np.repeat(np.eye(3), 20, axis=0) + rng.normal(scale=0.2, size=(60, 3))  # three communities
+        >>> links = [(i, j) for i in range(60) for j in range(i) if i // 20 == j // 20 and rng.random() < 0.3]
+        >>> model = LinkPredictor(variance="none", negatives=400, random_state=0).fit(codes, links)
+        >>> within, between = model.predict_proba([(0, 1), (0, 59)])[:, 1]
+        >>> bool(within > 0.5 > between)
+        True
+        >>> model.scores(rows=[0, 1], columns=range(60)).shape
+        (2, 60)
+    """
+
+    coef_: Array
+    intercept_: float
+    precision_: float
+    pairs_: tuple[int, int]
+    features_: PairFeatures
+    posterior_: LinkPosterior
+
+    def __init__(
+        self,
+        pairs: str = "cosine",
+        variance: str = "features",
+        *,
+        negatives: float = 0.001,
+        precision: str | float = "evidence",
+        device: str = "cpu",
+        random_state: Any = None,
+    ) -> None:
+        self.pairs, self.variance, self.negatives = pairs, variance, negatives
+        self.precision, self.device, self.random_state = precision, device, random_state
+
+    def fit(self, codes: Any, links: Any, nodes: Any = None) -> Self:
+        """Learn from the links among some nodes.
+
+        Args:
+            codes: Of all nodes, also those of which links are to be predicted: `Moments` (nodes, n) of arrays or
+                tensors, a pair (mean, variance), or means alone, whose variance is zero.
+            links: (links, 2) numbers of nodes, undirected. Those with a node that is not in `nodes` are left out.
+            nodes: Numbers of the training nodes; None takes all.
+        """
+        self._check_settings()
+        mean, variance = _checked_codes(codes)
+        if variance is None and self.variance != "none":
+            raise ValueError(
+                f"variance={self.variance!r} expects codes with variances, got means alone. Give npn.Moments(mean, "
+                'variance), or take variance="none".'
+            )
+        count = len(mean)
+        nodes = np.arange(count) if nodes is None else np.unique(_checked_numbers(nodes, count, "nodes"))
+        positive = _links_among(_checked_pairs(links, count, "links"), nodes)
+        negative = nodes[negative_pairs(len(nodes), positive, self.negatives, np.random.default_rng(self.random_state))]
+        if not len(positive) or not len(negative):
+            raise ValueError(
+                f"fit expects pairs with and without a link among the {len(nodes)} training nodes, got {len(positive)} "
+                f"with and {len(negative)} without."
+            )
+        device = torch.device(self.device)
+        on_device = Moments(mean.to(device), None if variance is None else variance.to(device))
+        train = torch.from_numpy(nodes).to(device)
+        self.features_ = USES[self.variance](on_device, train, LENGTHS[self.pairs])
+        self._learn(nodes[positive], negative)
+        return self
+
+    def _learn(self, positive: Array, negative: Array) -> None:
+        products = self.features_.mean
+        pairs = torch.from_numpy(np.concatenate([positive, negative])).to(products.left.device)
+        x = torch.cat([products.of(part).double() for part in pairs.split(_rows(products.left.shape[1]))])
+        unit = x.square().mean(0).sqrt()
+        unit = torch.where(unit > 0, unit, torch.ones_like(unit))
+        linked = torch.arange(len(x), device=x.device) < len(positive)
+        found = learn(x / unit, linked, None if isinstance(self.precision, str) else float(self.precision))
+        units = torch.cat([unit, unit.new_ones(1)])
+        self.posterior_ = LinkPosterior(
+            found.mean / units, found.covariance / torch.outer(units, units), found.precision
+        )
+        self.coef_, self.intercept_ = self.posterior_.mean[:-1].cpu().numpy(), float(self.posterior_.mean[-1])
+        self.precision_, self.pairs_ = found.precision, (len(positive), len(negative))
+
+    def _check_settings(self) -> None:
+        for name, known in (("pairs", LENGTHS), ("variance", USES)):
+            if getattr(self, name) not in known:
+                options = ", ".join(f'"{option}"' for option in known)
+                raise ValueError(f"{name} expects one of {options}, got {getattr(self, name)!r}.")
+        wanted = self.negatives
+        number = isinstance(wanted, numbers.Real) and not isinstance(wanted, bool)
+        if not number or not (0 < wanted < 1 or (wanted >= 1 and float(wanted).is_integer())):
+            raise ValueError(f"negatives expects a share above 0 and below 1, or a whole number, got {wanted!r}.")
+        number = isinstance(self.precision, numbers.Real) and not isinstance(self.precision, bool)
+        if self.precision != "evidence" and not (number and 0 < self.precision < math.inf):  # type: ignore[operator]
+            raise ValueError(f'precision expects "evidence" or a number above 0, got {self.precision!r}.')
+
+    def decision_moments(self, pairs: Any) -> Moments:
+        """Mean and variance of the log-odds of each pair, (pairs,), over weights and, if "predictive", codes."""
+        a = self._log_odds(pairs)
+        return Moments(a.mean.numpy(), a.variance.numpy())  # type: ignore[arg-type, union-attr]
+
+    def predict_proba(self, pairs: Any) -> Array:
+        """The expected probability of no link and of a link for each pair of node numbers, (pairs, 2)."""
+        a = self._log_odds(pairs)
+        probs: Array = np.stack([accurate.sigmoid(sign * a).mean.numpy() for sign in (-1.0, 1.0)], axis=1)
+        return probs
+
+    def _log_odds(self, pairs: Any) -> Moments:
+        check_is_fitted(self, "posterior_")
+        left = self.features_.mean.left
+        index = torch.from_numpy(_checked_pairs(pairs, len(left), "pairs")).to(left.device)
+        found = [
+            link_scores.pair_moments(part, self.features_, self.posterior_)
+            for part in index.split(_rows(left.shape[1]))
+        ]
+        mean, variance = (torch.cat(parts).cpu() for parts in zip(*found, strict=True))  # type: ignore[arg-type]
+        return Moments(mean, variance)
+
+    def score_blocks(self, rows: Any, columns: Any) -> Iterator[Tensor]:
+        """Scores of all pairs, some rows at a time: float32 tensors (some rows, columns) on the device, in order.
+
+        A score is the mean of the log-odds a, or with "predictive" a_m/√(1 + π a_s/8); larger is likelier.
+        """
+        check_is_fitted(self, "posterior_")
+        count, device = len(self.features_.mean.left), self.features_.mean.left.device
+        across, down = (
+            torch.from_numpy(_checked_numbers(given, count, name)).to(device)
+            for given, name in ((columns, "columns"), (rows, "rows"))
+        )
+        for part in down.split(_rows(len(across))):
+            yield link_scores.score(part, across, self.features_, self.posterior_)
+
+    def scores(self, rows: Any, columns: Any) -> Array:
+        """Scores of all pairs of two lists of nodes, (rows, columns), float32; see `score_blocks`."""
+        blocks: Array = np.concatenate([block.cpu().numpy() for block in self.score_blocks(rows, columns)])
+        return blocks
+
+
+def _rows(columns: int) -> int:
+    return max(1, _ELEMENTS // columns)
+
+
+def _checked_codes(codes: Any) -> tuple[Tensor, Tensor | None]:
+    """Mean and variance (nodes, n), float32, the latter None where only means were given."""
+    mean, variance = codes if isinstance(codes, tuple) else (codes, None)
+    mean = torch.as_tensor(np.asarray(mean) if not isinstance(mean, Tensor) else mean).float()
+    if mean.ndim != 2 or not mean.numel():
+        raise ValueError(f"codes expects means (nodes, dimensions), got shape {tuple(mean.shape)}.")
+    if not bool(mean.isfinite().all()):
+        node = int((~mean.isfinite().all(1)).nonzero()[0])
+        raise ValueError(f"codes expects finite means, got others at node {node}. Give such a node the mean code.")
+    if variance is None:
+        return mean, None
+    variance = torch.as_tensor(np.asarray(variance) if not isinstance(variance, Tensor) else variance).float()
+    if variance.shape != mean.shape or not bool((variance.isfinite() & (variance >= 0)).all()):
+        raise ValueError(
+            f"codes expects finite variances ≥ 0 of the shape of the means {tuple(mean.shape)}, got shape "
+            f"{tuple(variance.shape)} or other values."
+        )
+    return mean, variance
+
+
+def _checked_numbers(given: Any, count: int, name: str) -> NDArray[np.int64]:
+    """Numbers of nodes."""
+    array = np.asarray(given if hasattr(given, "shape") else list(given))
+    if not array.size:
+        raise ValueError(f"{name} expects at least one node, got none.")
+    if array.dtype.kind not in "iu" or array.min() < 0 or array.max() >= count:
+        wrong = array[(array < 0) | (array >= count)] if array.dtype.kind in "iu" else array
+        raise ValueError(f"{name} expects whole numbers from 0 to {count - 1}, got {wrong.flat[0]!r}.")
+    return array.astype(np.int64)
+
+
+def _checked_pairs(given: Any, count: int, name: str) -> NDArray[np.int64]:
+    pairs = _checked_numbers(given, count, name)
+    if pairs.ndim != 2 or pairs.shape[1] != 2:
+        raise ValueError(f"{name} expects pairs of nodes (pairs, 2), got shape {pairs.shape}.")
+    return pairs
+
+
+def _links_among(links: NDArray[np.int64], nodes: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Links between `nodes`, by their places there: i < j, each once; self-links are left out."""
+    place = np.full(max(int(links.max()), int(nodes.max())) + 1, -1)
+    place[nodes] = np.arange(len(nodes))
+    ends = np.sort(place[links], axis=1)
+    among: NDArray[np.int64] = np.unique(ends[(ends[:, 0] >= 0) & (ends[:, 0] < ends[:, 1])], axis=0)
+    return among

@@ -1,0 +1,177 @@
+"""Features of a pair of nodes, from what is known of each as a distribution.
+
+Every feature is a sum of products of a number of the one node and a number of the other,
+
+    φ_k(i, j) = Σ_c left[i, c] · right[j, c]    over the columns c with feature[c] = k,
+
+so that a weighted sum of the features, for all pairs of many nodes, is one matrix product. Below, m and s are the mean
+and variance of a node's code, n its dimensions, and m̄ and t the mean and variance of m over the training nodes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from torchnpn.moments import Moments
+
+_LEAST = 1e-6  # of a dimension's mean: added where a logarithm or an inverse is taken of what may be zero
+
+
+class Products(NamedTuple):
+    """Features that are sums of products; see the head of this file."""
+
+    left: Tensor  # (nodes, columns)
+    right: Tensor  # (nodes, columns)
+    feature: Tensor  # (columns,) which feature a column belongs to
+
+    @classmethod
+    def hadamard(cls, values: Tensor) -> Products:
+        """Element by element, values (nodes, features) with themselves."""
+        return cls(values, values, torch.arange(values.shape[1], device=values.device))
+
+    @property
+    def count(self) -> int:
+        """How many features."""
+        return int(self.feature.max()) + 1
+
+    def of(self, pairs: Tensor) -> Tensor:  # (pairs, 2) -> (pairs, features)
+        """The features of some pairs."""
+        products = self.left[pairs[:, 0]] * self.right[pairs[:, 1]]
+        return products.new_zeros(len(pairs), self.count).index_add_(1, self.feature, products)
+
+    def weighted(self, rows: Tensor, columns: Tensor, weight: Tensor) -> Tensor:
+        """Σ_k weight_k φ_k of all pairs of `rows` and `columns`, (rows, columns)."""
+        return (self.left[rows] * weight[self.feature]) @ self.right[columns].T
+
+    def beside(self, other: Products) -> Products:
+        """The features of both."""
+        left, right = (torch.cat(sides, 1) for sides in zip(self[:2], other[:2], strict=True))
+        return Products(left, right, torch.cat([self.feature, other.feature + self.count]))
+
+
+class PairFeatures(NamedTuple):
+    """Means of the features of pairs, and their variances where a prediction is to know them."""
+
+    mean: Products
+    variance: Products | None = None
+
+
+Length = Callable[[Moments, Tensor], Moments]  # of codes and the numbers of the training nodes
+Use = Callable[[Moments, Tensor, Length], PairFeatures]
+
+
+# Lengths -------------------------------------------------------------------------------------------------------------
+
+
+def raw(x: Moments, nodes: Tensor) -> Moments:
+    """Codes as they are: their products are the paper's features."""
+    return x
+
+
+def unit(x: Moments, nodes: Tensor) -> Moments:
+    """√n (m - m̄)/|m - m̄|, and the variance scaled alike; a code at m̄ becomes zero."""
+    centred = x.mean - x.mean[nodes].mean(0)
+    scale = _scale(centred.square().mean(1, keepdim=True))
+    return Moments(centred * scale, None if x.variance is None else x.variance * scale**2)
+
+
+def _scale(square: Tensor) -> Tensor:
+    return torch.where(square > 0, square, torch.inf).rsqrt()  # 0 for 0
+
+
+# Uses of the variance ------------------------------------------------------------------------------------------------
+
+
+def without(x: Moments, nodes: Tensor, length: Length) -> PairFeatures:
+    """m_i m_j, after `length`."""
+    return PairFeatures(Products.hadamard(length(Moments(x.mean), nodes).mean))
+
+
+def as_features(x: Moments, nodes: Tensor, length: Length) -> PairFeatures:
+    """m_i m_j and log s_i log s_j, each after `length`; the logarithm is of s + 10⁻⁶ s̄, which may be zero."""
+    logs = torch.log(_variance(x) + _LEAST * _variance(x)[nodes].mean(0))
+    values = [length(Moments(part), nodes).mean for part in (x.mean, logs)]
+    return PairFeatures(Products.hadamard(torch.cat(values, 1)))
+
+
+def predictive(x: Moments, nodes: Tensor, length: Length) -> PairFeatures:
+    """m_i m_j with the variance of a product of independent variables, s_i (s_j + m_j²) + m_i² s_j, after `length`."""
+    m, s = length(Moments(x.mean, _variance(x)), nodes)
+    assert s is not None
+    mean = Products.hadamard(m)
+    left, right = torch.cat([s, m**2], 1), torch.cat([s + m**2, s], 1)
+    return PairFeatures(mean, Products(left, right, mean.feature.repeat(2)))
+
+
+def expected_cosine(x: Moments, nodes: Tensor, length: Length) -> PairFeatures:
+    """m_i m_j of codes u = √n (m - m̄)/√(|m - m̄|² + Σ s): their length is that of a draw, so a doubtful code is short.
+
+    Their sum is n E x_i·x_j/√(E|x_i|² E|x_j|²), the cosine that is expected; `length` plays no part.
+    """
+    centred = x.mean - x.mean[nodes].mean(0)
+    return PairFeatures(Products.hadamard(centred * _scale((centred**2 + _variance(x)).mean(1, keepdim=True))))
+
+
+def shrunk(x: Moments, nodes: Tensor, length: Length) -> PairFeatures:
+    """m_i m_j of codes m̄ + (m - m̄) t/(t + s), after `length`: dimensions that are doubtful for this node count less.
+
+    It is the mean of a posterior: of the prior N(m̄, t) and an observation m with variance s.
+    """
+    m, center = x.mean, x.mean[nodes].mean(0)
+    t = (m[nodes] - center).square().mean(0)
+    total = t + _variance(x)
+    kept = torch.where(total > 0, t / total, torch.ones_like(total))
+    return PairFeatures(Products.hadamard(length(Moments(center + (m - center) * kept), nodes).mean))
+
+
+def divergence(x: Moments, nodes: Tensor, length: Length) -> PairFeatures:
+    """m_i m_j after `length`, and for each dimension the symmetric divergence of the codes as Gaussians,
+
+        KL(i, j) + KL(j, i) = ½ ((s_i + d²)/s_j + (s_j + d²)/s_i) - 1,    d = m_i - m_j,
+
+    less its constant; here s is the code's variance plus t, or near-certain codes would be infinitely far apart.
+    """
+    mean = without(x, nodes, length).mean
+    m = x.mean - x.mean[nodes].mean(0)
+    s = _variance(x) + m[nodes].square().mean(0)
+    s = s + _LEAST * s[nodes].mean()
+    ones, inverse, own = torch.ones_like(s), 0.5 / s, s + m**2
+    left = [own, inverse, m * inverse, m, m**2 * inverse, ones]
+    right = [inverse, own, -2 * m, -2 * m * inverse, ones, m**2 * inverse]
+    feature = torch.arange(m.shape[1], device=m.device).repeat(len(left))
+    return PairFeatures(mean.beside(Products(torch.cat(left, 1), torch.cat(right, 1), feature)))
+
+
+def _variance(x: Moments) -> Tensor:
+    return torch.zeros_like(x.mean) if x.variance is None else x.variance
+
+
+LENGTHS: dict[str, Length] = {"hadamard": raw, "cosine": unit}
+USES: dict[str, Use] = {
+    "none": without,
+    "features": as_features,
+    "predictive": predictive,
+    "expected cosine": expected_cosine,
+    "shrunk": shrunk,
+    "divergence": divergence,
+}
+
+
+# Controls ------------------------------------------------------------------------------------------------------------
+
+
+def square_of_mean(x: Moments) -> Moments:
+    """Codes whose log variance is m²: a second feature that knows no more than the mean."""
+    return Moments(x.mean, torch.exp(x.mean**2 / x.mean.square().mean(0)))
+
+
+def log_of_mean(x: Moments) -> Moments:
+    """Codes whose variance is m², and its logarithm 2 log |m|: as for a gamma or Poisson code of one parameter."""
+    return Moments(x.mean, x.mean**2)
+
+
+CONTROLS: dict[str, Callable[[Moments], Moments]] = {"m²": square_of_mean, "log m": log_of_mean}
