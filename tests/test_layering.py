@@ -19,6 +19,7 @@ LAYERS = (  # from the bottom up; a module imports from layers below its own
     ("nn",),
     ("likelihoods", "priors"),
     ("training",),
+    ("documents",),
     ("estimators",),
     ("tables",),
     ("baselines",),

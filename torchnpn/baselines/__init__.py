@@ -2,6 +2,8 @@
 
 from torchnpn.baselines.bayes_by_backprop import BayesByBackprop
 from torchnpn.baselines.dark_knowledge import DarkKnowledge
+from torchnpn.baselines.document_autoencoders import StackedAutoencoder, VariationalAutoencoder
+from torchnpn.baselines.document_codes import DocumentCodes, LatentSemantics, TfIdf
 from torchnpn.baselines.dropout import DropoutNetwork, MCDropout
 from torchnpn.baselines.ensemble import DeepEnsemble
 from torchnpn.baselines.interface import Baseline, Fitted, Settings
@@ -19,11 +21,13 @@ __all__ = [
     "Classes",
     "DarkKnowledge",
     "DeepEnsemble",
+    "DocumentCodes",
     "DropoutGrid",
     "DropoutNetwork",
     "Fitted",
     "GaussianPrior",
     "HeteroscedasticRegression",
+    "LatentSemantics",
     "MCDropout",
     "Number",
     "PlainNetwork",
@@ -33,5 +37,8 @@ __all__ = [
     "Regression",
     "ScaleMixturePrior",
     "Settings",
+    "StackedAutoencoder",
+    "TfIdf",
+    "VariationalAutoencoder",
     "replica",
 ]

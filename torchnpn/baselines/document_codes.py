@@ -1,4 +1,4 @@
-"""Other codes of documents, in one interface: settings, `fit(counts)`, then counts to `Moments` (documents, code)."""
+"""Codes of documents by linear algebra, and the interface that all codes of documents share."""
 
 from __future__ import annotations
 
@@ -7,36 +7,35 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 import numpy as np
-import torch
 from sklearn.decomposition import TruncatedSVD
 from sklearn.feature_extraction.text import TfidfTransformer
-from torch import Tensor
 
 from torchnpn.documents import checked_counts
 from torchnpn.moments import Moments
+
+Codes = Callable[[Any], Moments]  # counts (documents, terms) to arrays (documents, code)
 
 
 class DocumentCodes(Protocol):
     """Settings of a method, frozen; `torchnpn.documents.Autoencoder` is one, too."""
 
-    @property
-    def fit(self) -> Callable[[Any], Callable[[Any], Moments]]:
-        """Counts (documents, terms) to a function from counts to codes; variance None where there is none."""
+    def fit(self, counts: Any) -> Codes:
+        """A function from counts to codes; their variance is None where the method has none.
+
+        Args:
+            counts: (documents, terms), a scipy matrix or an array of numbers ≥ 0.
+        """
 
 
 @dataclass(frozen=True)
 class TfIdf:
-    """Raw tf-idf of unit length: codes are sparse, (documents, terms), and their product is the cosine."""
+    """Raw tf-idf of unit length: codes are sparse, (documents, terms), and the product of two is their cosine."""
 
-    def fit(self, counts: Any) -> Callable[[Any], Moments]:
+    def fit(self, counts: Any) -> Codes:
         """See `DocumentCodes`."""
         matrix = checked_counts(counts)
         weights = TfidfTransformer().fit(matrix)
-
-        def encode(counts: Any) -> Moments:
-            return Moments(weights.transform(checked_counts(counts, matrix.shape[1])))
-
-        return encode
+        return lambda counts: Moments(weights.transform(checked_counts(counts, matrix.shape[1])))
 
 
 @dataclass(frozen=True)
@@ -44,32 +43,18 @@ class LatentSemantics:
     """The truncated singular value decomposition of tf-idf.
 
     Attributes:
-        code: Dimensions; fewer, where there are fewer documents or terms.
+        code: Dimensions; as many as there are documents or terms, where that is less.
         seed: Of its random projections.
     """
 
     code: int = 50
     seed: int = 0
 
-    def fit(self, counts: Any) -> Callable[[Any], Moments]:
+    def fit(self, counts: Any) -> Codes:
         """See `DocumentCodes`."""
         weights = TfIdf().fit(counts)
         matrix: Any = weights(counts).mean
-        size = min(self.code, *matrix.shape)
-        with np.errstate(invalid="ignore", divide="ignore"):  # the share of the variance explained, of empty documents
-            projection = TruncatedSVD(size, random_state=self.seed).fit(matrix)
-
-        def encode(counts: Any) -> Moments:
-            return Moments(projection.transform(weights(counts).mean).astype(np.float32))
-
-        return encode
-
-
-def encoded(encode: Callable[[Tensor], Moments], dense: Callable[[], Any]) -> Moments:
-    """Codes of dense batches, one after the other, as arrays."""
-    with torch.no_grad():
-        parts = [encode(batch) for batch in dense()]
-    mean = torch.cat([part.mean for part in parts]).cpu().numpy()
-    if parts[0].variance is None:
-        return Moments(mean)  # type: ignore[arg-type]
-    return Moments(mean, torch.cat([part.variance for part in parts]).cpu().numpy())  # type: ignore[arg-type, misc]
+        projection = TruncatedSVD(min(self.code, *matrix.shape), random_state=self.seed)
+        with np.errstate(invalid="ignore", divide="ignore"):  # it divides by a total variance that may be zero
+            projection.fit(matrix)
+        return lambda counts: Moments(projection.transform(weights(counts).mean).astype(np.float32))

@@ -9,12 +9,16 @@ from torchnpn.likelihoods.mixture import Mixture, mixed, mixture_parts
 from torchnpn.likelihoods.paper import Direct, KLToTarget, SquaredError
 from torchnpn.likelihoods.positive import GammaAmounts
 from torchnpn.likelihoods.proportions import BetaProportions
+from torchnpn.likelihoods.words import BernoulliPoisson, CrossEntropy, GammaWords, PoissonRate
 
 __all__ = [
+    "BernoulliPoisson",
     "BetaProportions",
     "Categorical",
+    "CrossEntropy",
     "Direct",
     "GammaAmounts",
+    "GammaWords",
     "GaussianNoise",
     "HeteroscedasticGaussian",
     "KLToTarget",
@@ -22,6 +26,7 @@ __all__ = [
     "Mixture",
     "NegativeBinomialCounts",
     "PoissonCounts",
+    "PoissonRate",
     "ScaledSoftmax",
     "Sigmoids",
     "SoftmaxMean",

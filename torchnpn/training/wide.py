@@ -17,14 +17,18 @@ from torch.func import functional_call
 
 from torchnpn.kernels.sparse_linear import SparseBatch
 from torchnpn.likelihoods import (
+    BernoulliPoisson,
     BetaProportions,
+    CrossEntropy,
     Direct,
     GammaAmounts,
+    GammaWords,
     GaussianNoise,
     KLToTarget,
     Likelihood,
     NegativeBinomialCounts,
     PoissonCounts,
+    PoissonRate,
     SquaredError,
 )
 from torchnpn.moments import Moments
@@ -35,13 +39,17 @@ WIDE = 4_096  # outputs; below, the whole is small
 _NUMBERS = 2**19  # in a tensor (*replicas, batch, outputs at a time): 2 MB, and a step has ten of them
 _LEAST = 256  # outputs at a time
 _SEPARABLE = (  # a sum over targets of terms with one output each, and learnt numbers for each target or for all
+    BernoulliPoisson,
     BetaProportions,
+    CrossEntropy,
     Direct,
     GammaAmounts,
+    GammaWords,
     GaussianNoise,
     KLToTarget,
     NegativeBinomialCounts,
     PoissonCounts,
+    PoissonRate,
     SquaredError,
 )
 

@@ -1,0 +1,318 @@
+"""Autoencoders of documents: layers and start against formulas, odd documents, and codes that find topics."""
+
+import os
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import scipy.sparse
+import torch
+from sklearn.metrics import roc_auc_score
+from torch.utils._python_dispatch import TorchDispatchMode
+
+import torchnpn as npn
+from torchnpn import maps, nn
+from torchnpn.documents import GAMMA, GAUSSIAN, POISSON, Autoencoder, checked_counts, row_max, row_sum
+from torchnpn.documents.counts import word_means
+from torchnpn.documents.layers import Masking, SaturatingKL, WordLinear, as_words
+from torchnpn.documents.schedule import adam_with_own_rates, share_of_rate, warm_cosine
+from torchnpn.moments import Moments
+from torchnpn.training import Recipe
+from torchnpn.training.batches import as_batches
+from torchnpn.training.steps import device_training
+from torchnpn.training.wide import weighted_loss
+
+FAMILIES = {"gaussian": GAUSSIAN, "gamma": GAMMA, "poisson": POISSON}
+KL_MAP = replace(POISSON, activation="saturating_kl")
+SMALL = {"hidden": (8, 4), "epochs": 2, "batch_size": 16, "device": "cpu"}
+
+
+def communities(seed=0, documents=300, terms=240, topics=4, length=20):
+    """Counts of documents about one of several topics, each with words of its own besides those all share."""
+    rng = np.random.default_rng(seed)
+    words = rng.gamma(0.3, size=(topics, terms)) + 0.3 * rng.gamma(0.3, size=terms)
+    words /= words.sum(1, keepdims=True)
+    topic = rng.integers(0, topics, documents)
+    lengths = rng.poisson(length, documents) + 1
+    counts = np.stack([rng.multinomial(n, words[t]) for n, t in zip(lengths, topic, strict=True)])
+    return scipy.sparse.csr_matrix(counts.astype(np.float32)), topic
+
+
+def outputs(shape, seed=0):
+    generator = torch.Generator().manual_seed(seed)
+    return (torch.rand(shape, generator=generator, dtype=torch.float64) * scale + 0.05 for scale in (3.0, 2.0))
+
+
+# Layers ----------------------------------------------------------------------------------------------------------
+
+
+def test_masking_keeps_the_mean_and_absent_words_absent():
+    counts, _ = communities(documents=3)
+    masking, words = Masking(0.7), as_words(counts)
+    torch.manual_seed(0)
+    drawn = torch.stack([masking(words).values for _ in range(4000)])
+    mean, error = drawn.mean(0), words.values * np.sqrt(0.7 / 0.3 / 4000)
+    assert ((mean - words.values).abs() <= 5 * error).all()
+    assert set(np.unique((drawn / words.values.clamp_min(1)).round(decimals=4))) == {0.0, np.float32(3.3333)}
+    assert torch.equal(masking.eval()(counts).values, words.values)
+
+
+@pytest.mark.parametrize("family", ["gaussian", "gamma"])
+@pytest.mark.parametrize("p", [0.0, 0.5])
+@pytest.mark.parametrize("bias", [False, True])
+def test_the_first_layer_is_a_dense_one_with_uncertain_inputs(family, p, bias):
+    counts, _ = communities(documents=5)
+    layer = WordLinear(counts.shape[1], 6, input_noise=p, family=family, bias=bias)
+    x = torch.from_numpy(counts.toarray())
+    biases = None if layer.bias is None else layer.bias.moments
+    expected = maps.linear(Moments(x, p / (1 - p) * x**2), layer.weight.moments, biases)
+    torch.testing.assert_close(layer(as_words(counts)), expected, rtol=1e-4, atol=1e-5)
+
+
+def test_neurons_of_the_kl_map():
+    m, s = (part.numpy() for part in outputs((50,)))
+    rate = 0.25 * (2 * m - 1 + np.sqrt((2 * m - 1) ** 2 + 8 * s))
+    mean = 1 - np.exp(rate * np.expm1(-0.3))
+    variance = np.exp(rate * np.expm1(-0.6)) - (1 - mean) ** 2
+    a = SaturatingKL(0.3)(Moments(torch.from_numpy(m), torch.from_numpy(s)))
+    np.testing.assert_allclose(a.mean, mean, rtol=1e-9)
+    np.testing.assert_allclose(a.variance, variance, rtol=1e-9)
+
+
+def test_gamma_without_activation_and_biases_factorises_the_matrix():
+    counts, _ = communities(documents=40)
+    settings = replace(GAMMA, **SMALL, activation="identity", bias=False, loss="l2")
+    encoder = replace(settings, hidden=(6,)).fit(counts)
+    scaled = row_sum(checked_counts(counts))
+    with torch.no_grad():
+        W1, W2 = (m.weight.moments.mean.double().numpy() for m in encoder.network if isinstance(m, nn.Linear))
+        found = encoder.network(scaled).mean
+    assert (W1 > 0).all() and (W2 > 0).all()
+    x = scaled.toarray().astype(np.float64)
+    np.testing.assert_allclose(found, x @ W1.T @ W2.T, rtol=1e-4)
+    np.testing.assert_allclose(encoder(counts).mean @ encoder.components, x @ W1.T @ W2.T, rtol=1e-4)
+
+
+# Start -----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("settings", [*FAMILIES.values(), KL_MAP, replace(GAMMA, loss="gamma")], ids=str)
+def test_every_word_starts_near_its_mean(settings):
+    counts, _ = communities(documents=200)
+    x, y = settings.inputs(counts), settings.targets(counts)
+    network = settings.network(x, word_means(y)).eval()
+    with torch.no_grad():
+        o = network(x)
+    link = {"gaussian": torch.sigmoid, "gamma": lambda o: -torch.expm1(-o), "poisson": lambda o: o}[settings.family]
+    started = o.mean - settings.epsilon if settings.loss == "gamma" else link(o.mean)
+    if settings.family == "gaussian":
+        np.testing.assert_allclose(network[-1].bias.free[0].sigmoid().detach(), word_means(y), rtol=1e-5)
+    else:
+        np.testing.assert_allclose(started.mean(0), word_means(y), rtol=0.05)
+
+
+def test_variances_have_a_rate_of_their_own():
+    network = GAUSSIAN.network(communities(documents=9)[0], np.full(240, 0.1))
+    optimizer = adam_with_own_rates(network, 0.5, 0.1)(network.parameters(), 0.25)
+    rates = {id(p): (group["lr"], group["weight_decay"]) for group in optimizer.param_groups for p in group["params"]}
+    for name, parameter in network.named_parameters():
+        assert rates[id(parameter)] == ((0.5, 0.0) if name.endswith("log_std") else (0.25, 0.1))
+
+
+def test_rates_rise_and_fall():
+    rates = [share_of_rate(t, warm_up=10, steps=100) for t in range(101)]
+    assert np.argmax(rates) in range(9, 12) and rates[100] == pytest.approx(0.0)
+    np.testing.assert_allclose(rates[4], 5 / 11 * 0.5 * (1 + np.cos(np.pi * 0.04)))
+    np.testing.assert_allclose(rates[50], 0.5)
+
+
+# Data ------------------------------------------------------------------------------------------------------------
+
+
+def test_documents_are_scaled_each_by_itself():
+    counts = scipy.sparse.csr_matrix([[2.0, 4.0, 0.0], [0.0, 0.0, 0.0], [1.0, 1.0, 2.0]])
+    np.testing.assert_allclose(row_max(counts).toarray(), [[0.5, 1, 0], [0, 0, 0], [0.5, 0.5, 1]])
+    np.testing.assert_allclose(row_sum(counts).toarray(), [[10 / 3, 20 / 3, 0], [0, 0, 0], [2.5, 2.5, 5]], rtol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("counts", "message"),
+    [
+        ([[1.0, -1.0]], "≥ 0, got -1"),
+        ([[0.5, 1.0]], "whole numbers"),
+        ([[np.inf, 1.0]], "finite"),
+        ([[np.nan, 1.0]], "finite"),
+        ([1.0, 2.0], "1 dimensions"),
+        (np.empty((0, 3)), "at least one document"),
+    ],
+)
+def test_what_is_no_counts_is_refused(counts, message):
+    with pytest.raises(ValueError, match=message):
+        replace(POISSON, **SMALL).fit(np.array(counts))
+
+
+def test_shares_of_words_will_do_where_the_loss_is_no_density():
+    shares = scipy.sparse.csr_matrix(communities(documents=20)[0] / 7)
+    assert np.isfinite(replace(GAMMA, **SMALL).fit(shares)(shares).mean).all()
+
+
+def test_other_words_than_those_fitted_on_are_refused():
+    counts, _ = communities(documents=20)
+    encoder = replace(GAUSSIAN, **SMALL).fit(counts)
+    with pytest.raises(ValueError, match="expects 240 terms"):
+        encoder(counts[:, :100])
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"family": "beta"}, "family"),
+        ({"loss": "poisson"}, "loss of a gaussian"),
+        ({"activation": "saturating"}, "activation of a gaussian"),
+        ({"family": "gamma", "activation": "saturating_kl"}, "activation of a gamma"),
+        ({"hidden": ()}, "hidden"),
+        ({"masking": 1.0}, "masking"),
+        ({"input_noise": -0.1}, "input_noise"),
+        ({"tau": 0.0}, "tau"),
+    ],
+)
+def test_settings_that_make_no_network_are_refused(settings, message):
+    with pytest.raises(ValueError, match=message):
+        Autoencoder(**settings)
+
+
+@pytest.mark.parametrize("settings", [*FAMILIES.values(), KL_MAP], ids=lambda s: f"{s.family}-{s.activation}")
+@pytest.mark.parametrize("case", ["one document", "empty documents", "all empty", "a word that never occurs", "wide"])
+def test_odd_documents_have_finite_codes(settings, case):
+    counts = communities(documents=20)[0].tolil()
+    if case == "one document":
+        counts = counts[:1]
+    elif case == "empty documents":
+        counts[[0, 7]] = 0
+    elif case == "all empty":
+        counts[:] = 0
+    elif case == "a word that never occurs":
+        counts[:, 3] = 0
+    else:
+        counts.resize(20, 2**16 + 9)
+        counts[0, 2**16 + 5] = 3
+    counts = counts.tocsr()
+    settings = replace(settings, **{**SMALL, "epochs": 1})
+    encoder = settings.fit(counts)
+    code, given_back = encoder(counts), encoder.reconstruction(counts[:2])
+    for part in (code.mean, code.variance, *given_back):
+        assert np.isfinite(part).all()
+    assert code.mean.shape == code.variance.shape == (counts.shape[0], 4)
+    assert (code.variance >= 0).all() and (given_back.variance > 0).all()
+
+
+# Training --------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("settings", FAMILIES.values(), ids=FAMILIES)
+def test_sparse_or_dense_the_same_seed_gives_the_same_codes(settings):
+    counts, _ = communities(documents=30)
+    settings = replace(settings, **SMALL)
+    first, second = settings.fit(counts)(counts), settings.fit(counts.toarray())(counts.toarray())
+    np.testing.assert_array_equal(first.mean, second.mean)
+    np.testing.assert_array_equal(first.variance, second.variance)
+    other = replace(settings, seed=1).fit(counts)(counts)
+    assert np.abs(other.mean - first.mean).max() > 1e-3
+
+
+class NoWaiting(TorchDispatchMode):
+    """Fails for what would make a host wait for a device."""
+
+    def __torch_dispatch__(self, function, types, args=(), kwargs=None):
+        name = function.__name__
+        assert not name.startswith(("_local_scalar_dense", "nonzero", "masked_select", "unique")), name
+        return function(*args, **(kwargs or {}))
+
+
+@pytest.mark.parametrize("settings", [*FAMILIES.values(), KL_MAP], ids=lambda s: f"{s.family}-{s.activation}")
+def test_a_step_never_makes_the_host_wait(settings):
+    counts, _ = communities(documents=16)
+    settings = replace(settings, **SMALL)
+    x, y = settings.inputs(counts), settings.targets(counts)
+    network, likelihood = settings.network(x, word_means(y)), settings._likelihood()
+    rows = as_batches((x, y), torch.device("cpu")).with_gathering()
+    numbers, share = torch.arange(16), torch.full((16,), 1 / 16)
+    with NoWaiting():
+        loss = weighted_loss(network, likelihood, rows.take(numbers), share)
+        loss.total.backward()
+    assert all(parameter.grad.isfinite().all() for parameter in network.parameters() if parameter.grad is not None)
+
+
+@pytest.mark.parametrize("settings", FAMILIES.values(), ids=FAMILIES)
+def test_steps_that_a_graph_can_hold_learn_too(settings):
+    counts, _ = communities(documents=64)
+    settings = replace(settings, **SMALL)
+    x, y = settings.inputs(counts), settings.targets(counts)
+    network = settings.network(x, word_means(y))
+    recipe = Recipe(
+        epochs=8,
+        batch_size=16,
+        learning_rate=0.03,
+        optimizer=adam_with_own_rates(network, 0.01, 0.0),
+        scheduler=warm_cosine(3),
+    )
+    training = device_training(network, (x, y), settings._likelihood(), None, recipe)
+    losses = [training.epoch(number)[0] for number in range(8)]
+    assert losses[-1] < losses[0]
+
+
+@pytest.mark.parametrize("family", ["gaussian", "gamma", "poisson"])
+@pytest.mark.parametrize("loss", ["bce", "gaussian", "gamma", "poisson", "l2"])
+def test_every_loss_falls(family, loss):
+    if family == "gaussian" and loss in ("gamma", "poisson"):
+        pytest.skip("outputs of either sign have no such loss")
+    counts, _ = communities(documents=60)
+    settings = replace(FAMILIES[family], loss=loss, masking=0.0, learning_rate=0.03, **{**SMALL, "epochs": 6})
+    losses = [epoch.loss for epoch in settings.fit(counts).history.epochs]
+    assert losses[-1] < losses[0] - 1e-3 * abs(losses[0])
+
+
+def same_topic(code, topic):
+    """AUC of the cosine of two centred codes for their documents having one topic."""
+    z = code - code.mean(0)
+    z /= np.linalg.norm(z, axis=1, keepdims=True)
+    above = np.triu_indices(len(z), 1)
+    return roc_auc_score((topic[:, None] == topic)[above], (z @ z.T)[above])
+
+
+LEVELS = {"gaussian": (1e-2, 0.9), "gamma": (0.1, 0.9), "poisson": (0.1, 0.9), "kl": (0.1, 0.9)}  # rate, least AUC
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", LEVELS)
+def test_codes_find_communities(name):
+    counts, topic = communities()
+    settings, (rate, least) = {**FAMILIES, "kl": KL_MAP}[name], LEVELS[name]
+    settings = replace(settings, hidden=(20, 8), epochs=30, batch_size=32, learning_rate=rate, device="cpu")
+    assert same_topic(settings.fit(counts)(counts).mean, topic) > least
+
+
+@pytest.mark.slow
+def test_topics_are_the_words_of_communities():
+    counts, topic = communities(topics=4)
+    settings = replace(GAMMA, hidden=(4,), activation="identity", bias=False, loss="poisson", masking=0.3)
+    encoder = replace(settings, epochs=40, batch_size=32, learning_rate=0.1, device="cpu").fit(counts)
+    words = np.stack([np.asarray(counts[topic == t].mean(0)).ravel() for t in range(4)])
+    topics = encoder.topics([str(word) for word in range(240)], words=5)
+    own = [np.bincount([int(words[:, int(word)].argmax()) for word in five], minlength=4).max() for five in topics]
+    assert own == [5, 5, 5, 5]  # the first words of a topic all belong to one community
+    with pytest.raises(ValueError, match="vocabulary of 240"):
+        encoder.topics(["word"])
+
+
+@pytest.mark.slow
+@pytest.mark.skipif("TORCHNPN_DATA" not in os.environ, reason="no data folder")
+def test_codes_of_cora_know_its_links():
+    documents = npn.datasets.load("cora")
+    encoder = replace(GAUSSIAN, epochs=6, batch_size=64, learning_rate=1e-2, device="cpu").fit(documents.counts)
+    z = encoder(documents.counts).mean
+    z = z - z.mean(0)
+    z /= np.linalg.norm(z, axis=1, keepdims=True)
+    others = np.random.default_rng(0).integers(0, len(z), documents.links.shape)
+    scores = [(z[pairs[:, 0]] * z[pairs[:, 1]]).sum(1) for pairs in (documents.links, others)]
+    assert roc_auc_score(np.repeat([1, 0], len(others)), np.concatenate(scores)) > 0.75

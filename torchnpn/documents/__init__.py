@@ -1,0 +1,17 @@
+"""Bags of words: autoencoders of distributions that are trained on sparse counts."""
+
+from torchnpn.documents.autoencoder import GAMMA, GAUSSIAN, POISSON, Autoencoder
+from torchnpn.documents.counts import checked_counts, row_max, row_sum
+from torchnpn.documents.encoder import Encoder, Reconstruction
+
+__all__ = [
+    "GAMMA",
+    "GAUSSIAN",
+    "POISSON",
+    "Autoencoder",
+    "Encoder",
+    "Reconstruction",
+    "checked_counts",
+    "row_max",
+    "row_sum",
+]

@@ -1,0 +1,101 @@
+"""Modules for sparse rows of words: corruption of the input, the first layer, and the neurons of a Poisson network."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import scipy.sparse
+import torch
+from torch import Tensor, nn
+
+from torchnpn import maps
+from torchnpn.families import Poisson
+from torchnpn.kernels import sparse_linear
+from torchnpn.kernels.sparse_linear import SparseBatch
+from torchnpn.moments import Moments
+from torchnpn.nn import Linear
+from torchnpn.nn.convert import as_moments
+from torchnpn.training.sparse_rows import SparseRows
+
+
+def as_words(x: Any) -> SparseBatch:
+    """Rows of a scipy matrix as a batch; a batch as it is."""
+    if scipy.sparse.issparse(x):
+        return SparseRows.from_csr(x).all()
+    if not isinstance(x, SparseBatch):
+        raise TypeError(f"A network of words expects sparse rows, a CSR matrix, got {type(x).__name__}.")
+    return x
+
+
+class Masking(nn.Module):
+    """Masking noise on words: in training each entry is dropped with probability p, and those kept grow by 1/(1 - p).
+
+    Absent words stay absent, so the rows stay sparse; the mean over masks is the row itself.
+    """
+
+    def __init__(self, p: float) -> None:
+        super().__init__()
+        self.p = p
+
+    def forward(self, x: Any) -> SparseBatch:
+        words = as_words(x)
+        if not self.training or self.p == 0:
+            return words
+        kept = torch.rand_like(words.values) >= self.p
+        return words._replace(values=words.values * kept / (1 - self.p))
+
+    def extra_repr(self) -> str:
+        return f"p={self.p:g}"
+
+
+class WordLinear(Linear):
+    """o = x Wᵀ + b for sparse rows x that are uncertain: each entry has the variance of masking, p/(1 - p) x².
+
+    With k = p/(1 - p) the variance is o_s = x² ((1 + k) W_s + k W_m²)ᵀ + b_s: one sparse product, as without noise.
+
+    Args:
+        in_features: Words of the vocabulary.
+        out_features: Units.
+        input_noise: p of the input's variance, in training and after it.
+        options: As for `Linear`.
+    """
+
+    def __init__(self, in_features: int, out_features: int, *, input_noise: float = 0.0, **options: Any) -> None:
+        super().__init__(in_features, out_features, **options)
+        self.input_noise = input_noise
+
+    def forward(self, a: Any) -> Moments:  # (batch, words) -> (batch, units)
+        return self.noisy(a, self.input_noise)
+
+    def noisy(self, x: SparseBatch, p: float) -> Moments:
+        """The output for another p."""
+        if p == 0:
+            return super().forward(x)  # type: ignore[arg-type]
+        k, (W_m, W_s) = p / (1 - p), self.weight.moments
+        assert W_s is not None
+        bias = None if self.bias is None else self.bias.moments
+        return sparse_linear.linear(x, Moments(W_m, (1 + k) * W_s + k * W_m**2), bias)
+
+
+class Identity(nn.Module):
+    """v(x) = x: with positive weights and no biases the network is a nonnegative matrix factorisation."""
+
+    def forward(self, o: Moments | Tensor) -> Moments:
+        return as_moments(o)
+
+
+class SaturatingKL(nn.Module):
+    """Poisson neurons with v(x) = r (1 - exp(-τ x)), their rate by the paper's KL map instead of c = m.
+
+    c = ¼ (2m - 1 + √((2m - 1)² + 8s)): the variance decides about the rate, too, but the mean is not kept.
+    """
+
+    def __init__(self, tau: float = 1.0, r: float = 1.0) -> None:
+        super().__init__()
+        self.tau, self.r = tau, r
+
+    def forward(self, o: Moments | Tensor) -> Moments:
+        return maps.saturating(Poisson.project_kl(as_moments(o)), self.tau, self.r)
+
+    def extra_repr(self) -> str:
+        return f"tau={self.tau:g}, r={self.r:g}"
