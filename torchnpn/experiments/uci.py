@@ -112,10 +112,12 @@ def _pool() -> Executor:
 
 
 def npn(task: Task, settings: dict[str, Any], progress: Progress) -> dict[str, Any]:
-    """Figures of the first member of each split alone, and of the mixture of all."""
+    """What one network reaches, the mean over the members of a split each judged alone; and their mixture."""
     predicted, seconds = members(task, settings, MEMBERS, progress)
-    alone = PredictedReal(*(part[:1] for part in predicted))
-    single, mixture = (judged(each, task.y_test, task.scale) for each in (alone, predicted))
+    alone = [PredictedReal(*(part[k : k + 1] for part in predicted)) for k in range(MEMBERS)]
+    figures = [judged(each, task.y_test, task.scale) for each in alone]
+    single = {key: [rounded(x) for x in np.mean([one[key] for one in figures], 0).tolist()] for key in figures[0]}
+    mixture = judged(predicted, task.y_test, task.scale)
     return {"single": single, "mixture": mixture, "seconds_a_fit": seconds, "trials": 1}
 
 
@@ -222,7 +224,8 @@ def planned(name: str, table: str, splits: int | None, options: Options) -> Cell
         where = settings if name == "npn" else {**settings, "device": str(options.device)}
         return method(Task.of(table, splits), where, progress)
 
-    return Cell(f"{name}/{table}", {**settings, "splits": splits or "all", "members": MEMBERS}, run)
+    alone = {"single": "mean of members"} if name == "npn" else {}
+    return Cell(f"{name}/{table}", {**settings, "splits": splits or "all", "members": MEMBERS, **alone}, run)
 
 
 EXPERIMENT = Experiment(

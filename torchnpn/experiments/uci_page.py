@@ -164,9 +164,9 @@ def _explained(record: Record) -> str:
     settings = "; ".join(f"{labels[method]}: {count}" for method, count in trials.items())
     return (
         "Mean over the published splits ± standard error; one hidden layer of 50 units, of 100 for protein. NPN is "
-        "`NPNRegressor()` as it comes, the same for all tables; a single network is the first of the five of the "
-        "mixture. Bold: the best, and what is within one standard error of it (the larger of the two; published rows "
-        f"are taken to have NPN's, and what was printed as 0.00 is not compared). Settings tried for each split: "
-        f"{settings}. NPN's one recipe for all tables was chosen beforehand, its noise, units and steps on cuts of the "
-        "training parts of the first five splits. Columns in parentheses are published."
+        "`NPNRegressor()` as it comes, the same for all tables; the figures of one network are means over the five of "
+        "a split, each alone. Bold: the best, and what is within one standard error of it (the larger of the two; "
+        "published rows are taken to have NPN's, and what was printed as 0.00 is not compared). Settings tried for "
+        f"each split: {settings}. NPN's one recipe for all tables was chosen beforehand, its noise, units and steps on "
+        "cuts of the training parts of the first five splits. Columns in parentheses are published."
     )
