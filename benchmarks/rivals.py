@@ -26,7 +26,7 @@ from sklearn.preprocessing import StandardScaler
 import torchnpn as npn
 
 Array = NDArray[Any]
-HIDDEN = (50,)  # of both networks: the default of NPNRegressor
+HIDDEN = (50,)  # of both networks
 PENALTY = (
     1e-4  # of the linear models, since one-hot columns are collinear; their default 1.0 leaves little but a constant
 )

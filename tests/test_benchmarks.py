@@ -21,7 +21,6 @@ from benchmarks import (
     missing,
     rivals,
     summaries,
-    uci_defaults,
 )
 from torchnpn.datasets import Dataset, Split
 
@@ -29,7 +28,6 @@ ROOT = Path(__file__).parent.parent
 STUDIES = {
     "estimators.py": estimators,
     "missing.py": missing,
-    "uci_defaults.py": uci_defaults,
     "large_table.py": large_table,
 }
 PRESENT = {info.name for info in npn.datasets.available() if info.present}

@@ -136,6 +136,16 @@ def test_what_is_not_json_is_refused(tmp_path):
     assert len(records.read(made(), tmp_path)["cells"]) == 3
 
 
+def test_a_record_names_the_device_that_was_used(tmp_path, monkeypatch):
+    monkeypatch.setattr(records, "circumstances", lambda device: {"device": device})
+    cells = [Cell("a", {}, lambda progress: {}, device="cpu"), Cell("b", {}, lambda progress: {})]
+    experiment, options = dataclasses.replace(made(), cells=lambda options: cells), Options(torch.device("cuda"))
+    run(experiment, options, tmp_path, False, Told().screen)
+    record = records.read(experiment, tmp_path)
+    assert {key: cell["device"] for key, cell in record["cells"].items()} == {"a": "cpu", "b": "cuda"}
+    assert record["device"] == "cpu; cuda"
+
+
 # Names, folders, data
 
 
@@ -283,7 +293,7 @@ def test_table_is_markdown():
 
 
 def test_toy_points_of_seed_0_are_the_data_set():
-    x, y, *_ = toy.curves(toy.METHODS["dropout"], {**toy.METHODS["dropout"].settings, **toy.QUICK}, seed=0)
+    ((x, y, *_),) = toy.curves(toy.METHODS["dropout"], {**toy.METHODS["dropout"].settings, **toy.QUICK}, seeds=[0])
     data = datasets.load("toy")
     np.testing.assert_array_equal(x, data.X[:, 0])
     np.testing.assert_array_equal(y, data.y)

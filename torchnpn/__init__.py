@@ -3,6 +3,7 @@
 from torchnpn import datasets, estimators, families, io, likelihoods, maps, metrics, nn, priors, training
 from torchnpn.estimators import (
     BayesianLogisticRegression,
+    LinkPredictor,
     NPNAutoencoder,
     NPNClassifier,
     NPNRegressor,
@@ -16,6 +17,7 @@ from torchnpn.training import History, Recipe, train
 __all__ = [
     "BayesianLogisticRegression",
     "History",
+    "LinkPredictor",
     "Moments",
     "NPNAutoencoder",
     "NPNClassifier",

@@ -49,7 +49,7 @@ def fit(
     out: Annotated[Path, typer.Option("--out", "-o", help="Model file to write.")] = Path("model.npn"),
     family: Annotated[Family, typer.Option(help="What the target is; auto finds out, and says so.")] = Family.auto,
     drop: Annotated[list[str] | None, typer.Option(help="Column not to use; may be given again.")] = None,
-    hidden: Annotated[str, typer.Option(help="Units of the hidden layers, such as 50 or 100,50.")] = "50",
+    hidden: Annotated[str | None, typer.Option(help="Units of hidden layers, such as 50 or 100,50.")] = None,
     epochs: Annotated[int | None, typer.Option(min=1, help="Passes over the rows; by default, enough.")] = None,
     members: Annotated[int, typer.Option(min=1, help="Networks to train; several predict a mixture.")] = 1,
     validation: Annotated[float, typer.Option(min=0.01, max=0.5, help="Share of the rows held out to judge by.")] = 0.1,
@@ -70,7 +70,7 @@ def fit(
       npn fit big.csv.gz -t y --max-rows 200000 --hidden 100,50
       npn fit houses.csv -t price --members 5
     """
-    sizes = _sizes(hidden)
+    sizes = {} if hidden is None else {"hidden": _sizes(hidden)}
     if report and out.suffix == ".html":
         fail(f"the report takes the name {out}. Choose another for the model, such as {out.with_suffix('.npn')}.")
     check_writable(out)  # before the work, not after
@@ -85,7 +85,7 @@ def fit(
     say(f"Learning from {_rows(len(learn.y))}; {len(held_out.y):,} are held out to judge by.")
     with bars() as bar:
         estimator = _estimator(
-            about, hidden=sizes, max_epochs=epochs, n_estimators=members, device=device, random_state=seed
+            about, **sizes, max_epochs=epochs, n_estimators=members, device=device, random_state=seed
         )
         estimator.fit(*learn, progress=bar("Training"))
         model, without = tables.outcome(estimator, about, *held_out), tables.marginal_outcome(about, held_out.y)

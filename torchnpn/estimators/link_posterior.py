@@ -15,7 +15,7 @@ from torch.nn import functional as F
 
 _INTERCEPT_PRECISION = 1e-6  # a standard deviation of 1000 logits
 _MOST_ROUNDS, _MOST_STEPS, _MOST_HALVINGS = 30, 50, 40
-_GAIN = 1e-6  # nats that a step of Newton must promise
+_GAIN = 1e-9  # nats that a step of Newton must promise
 _CHANGE = 1e-2  # of the logarithm of the precision, too small to go on for
 
 

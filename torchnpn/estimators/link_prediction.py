@@ -37,8 +37,10 @@ class LinkPredictor(BaseEstimator):  # type: ignore[misc]
             are, the paper's.
         variance: What the codes' variances are used for. "none"; "features": products of log variances are features
             of their own; "predictive": the score is the log-odds, moderated by the variance of the products and of the
-            weights; "expected cosine": doubtful codes are shorter; "shrunk": doubtful dimensions of a code count less;
-            "divergence": the symmetric divergence of the two codes is a feature for each dimension.
+            weights; "expected cosine": doubtful codes are shorter; "shrunk" and, half as strong, "weighted": doubtful
+            dimensions of a code count less; "divergence": the symmetric divergence of the two codes is a feature for
+            each dimension.
+        doubt: What the variances are multiplied by first: those of a network may be too small or too large for this.
         negatives: How many pairs without a link to learn from: a share of all of them (a float below 1), or a number.
         precision: Of the weights' prior: "evidence" learns it, or a number above 0. Features are scaled to unit square.
         device: Where to learn and to score, e.g. "cuda".
@@ -74,12 +76,13 @@ class LinkPredictor(BaseEstimator):  # type: ignore[misc]
         pairs: str = "cosine",
         variance: str = "features",
         *,
+        doubt: float = 1.0,
         negatives: float = 0.001,
         precision: str | float = "evidence",
         device: str = "cpu",
         random_state: Any = None,
     ) -> None:
-        self.pairs, self.variance, self.negatives = pairs, variance, negatives
+        self.pairs, self.variance, self.doubt, self.negatives = pairs, variance, doubt, negatives
         self.precision, self.device, self.random_state = precision, device, random_state
 
     def fit(self, codes: Any, links: Any, nodes: Any = None) -> Self:
@@ -108,7 +111,7 @@ class LinkPredictor(BaseEstimator):  # type: ignore[misc]
                 f"with and {len(negative)} without."
             )
         device = torch.device(self.device)
-        on_device = Moments(mean.to(device), None if variance is None else variance.to(device))
+        on_device = Moments(mean.to(device), None if variance is None else self.doubt * variance.to(device))
         train = torch.from_numpy(nodes).to(device)
         self.features_ = USES[self.variance](on_device, train, LENGTHS[self.pairs])
         self._learn(nodes[positive], negative)
@@ -138,8 +141,10 @@ class LinkPredictor(BaseEstimator):  # type: ignore[misc]
         number = isinstance(wanted, numbers.Real) and not isinstance(wanted, bool)
         if not number or not (0 < wanted < 1 or (wanted >= 1 and float(wanted).is_integer())):
             raise ValueError(f"negatives expects a share above 0 and below 1, or a whole number, got {wanted!r}.")
+        if not (isinstance(self.doubt, numbers.Real) and 0 <= self.doubt < math.inf):
+            raise ValueError(f"doubt expects a finite number ≥ 0, got {self.doubt!r}.")
         number = isinstance(self.precision, numbers.Real) and not isinstance(self.precision, bool)
-        if self.precision != "evidence" and not (number and 0 < self.precision < math.inf):  # type: ignore[operator]
+        if self.precision != "evidence" and not (number and 0 < self.precision < math.inf):
             raise ValueError(f'precision expects "evidence" or a number above 0, got {self.precision!r}.')
 
     def decision_moments(self, pairs: Any) -> Moments:
@@ -161,7 +166,7 @@ class LinkPredictor(BaseEstimator):  # type: ignore[misc]
             link_scores.pair_moments(part, self.features_, self.posterior_)
             for part in index.split(_rows(left.shape[1]))
         ]
-        mean, variance = (torch.cat(parts).cpu() for parts in zip(*found, strict=True))  # type: ignore[arg-type]
+        mean, variance = (torch.cat(parts).cpu() for parts in zip(*found, strict=True))
         return Moments(mean, variance)
 
     def score_blocks(self, rows: Any, columns: Any) -> Iterator[Tensor]:

@@ -34,14 +34,14 @@ class Products(NamedTuple):
         return cls(values, values, torch.arange(values.shape[1], device=values.device))
 
     @property
-    def count(self) -> int:
+    def features(self) -> int:
         """How many features."""
         return int(self.feature.max()) + 1
 
     def of(self, pairs: Tensor) -> Tensor:  # (pairs, 2) -> (pairs, features)
         """The features of some pairs."""
         products = self.left[pairs[:, 0]] * self.right[pairs[:, 1]]
-        return products.new_zeros(len(pairs), self.count).index_add_(1, self.feature, products)
+        return products.new_zeros(len(pairs), self.features).index_add_(1, self.feature, products)
 
     def weighted(self, rows: Tensor, columns: Tensor, weight: Tensor) -> Tensor:
         """Σ_k weight_k φ_k of all pairs of `rows` and `columns`, (rows, columns)."""
@@ -50,7 +50,7 @@ class Products(NamedTuple):
     def beside(self, other: Products) -> Products:
         """The features of both."""
         left, right = (torch.cat(sides, 1) for sides in zip(self[:2], other[:2], strict=True))
-        return Products(left, right, torch.cat([self.feature, other.feature + self.count]))
+        return Products(left, right, torch.cat([self.feature, other.feature + self.features]))
 
 
 class PairFeatures(NamedTuple):
@@ -92,8 +92,9 @@ def without(x: Moments, nodes: Tensor, length: Length) -> PairFeatures:
 
 
 def as_features(x: Moments, nodes: Tensor, length: Length) -> PairFeatures:
-    """m_i m_j and log s_i log s_j, each after `length`; the logarithm is of s + 10⁻⁶ s̄, which may be zero."""
-    logs = torch.log(_variance(x) + _LEAST * _variance(x)[nodes].mean(0))
+    """m_i m_j and log s_i log s_j, each after `length`; the logarithm is of s + 10⁻⁶ s̄, for s may be zero."""
+    s, least = _variance(x), _LEAST * _variance(x)[nodes].mean(0)
+    logs = torch.log(torch.where(least > 0, s + least, torch.ones_like(s)))  # a dimension may be certain throughout
     values = [length(Moments(part), nodes).mean for part in (x.mean, logs)]
     return PairFeatures(Products.hadamard(torch.cat(values, 1)))
 
@@ -121,11 +122,23 @@ def shrunk(x: Moments, nodes: Tensor, length: Length) -> PairFeatures:
 
     It is the mean of a posterior: of the prior N(m̄, t) and an observation m with variance s.
     """
-    m, center = x.mean, x.mean[nodes].mean(0)
-    t = (m[nodes] - center).square().mean(0)
+    return without(Moments(_faded(x, nodes, 1.0)), nodes, length)
+
+
+def weighted(x: Moments, nodes: Tensor, length: Length) -> PairFeatures:
+    """m_i m_j of codes m̄ + (m - m̄) √(t/(t + s)), after `length`; half as strong as `shrunk`.
+
+    Of centred codes, the product is m_i m_j/√((1 + s_i/t)(1 + s_j/t)).
+    """
+    return without(Moments(_faded(x, nodes, 0.5)), nodes, length)
+
+
+def _faded(x: Moments, nodes: Tensor, power: float) -> Tensor:
+    center = x.mean[nodes].mean(0)
+    t = (x.mean[nodes] - center).square().mean(0)
     total = t + _variance(x)
-    kept = torch.where(total > 0, t / total, torch.ones_like(total))
-    return PairFeatures(Products.hadamard(length(Moments(center + (m - center) * kept), nodes).mean))
+    known = torch.where(total > 0, t / total, torch.ones_like(total))
+    return center + (x.mean - center) * known**power
 
 
 def divergence(x: Moments, nodes: Tensor, length: Length) -> PairFeatures:
@@ -157,6 +170,7 @@ USES: dict[str, Use] = {
     "predictive": predictive,
     "expected cosine": expected_cosine,
     "shrunk": shrunk,
+    "weighted": weighted,
     "divergence": divergence,
 }
 
@@ -164,14 +178,28 @@ USES: dict[str, Use] = {
 # Controls ------------------------------------------------------------------------------------------------------------
 
 
+def average(x: Moments) -> Moments:
+    """Codes whose variance is the mean of its dimension, the same for every node."""
+    return _like(x, torch.ones_like(x.mean))
+
+
 def square_of_mean(x: Moments) -> Moments:
-    """Codes whose log variance is m²: a second feature that knows no more than the mean."""
-    return Moments(x.mean, torch.exp(x.mean**2 / x.mean.square().mean(0)))
+    """Codes whose log variance is m², but for constants: no more is known than the mean."""
+    return _like(x, torch.exp(x.mean**2 / x.mean.square().max()))
 
 
 def log_of_mean(x: Moments) -> Moments:
-    """Codes whose variance is m², and its logarithm 2 log |m|: as for a gamma or Poisson code of one parameter."""
-    return Moments(x.mean, x.mean**2)
+    """Codes whose log variance is 2 log |m|, but for constants: as if one parameter gave both moments."""
+    return _like(x, x.mean**2)
 
 
-CONTROLS: dict[str, Callable[[Moments], Moments]] = {"m²": square_of_mean, "log m": log_of_mean}
+def _like(x: Moments, variance: Tensor) -> Moments:
+    """The codes with another variance, scaled to the mean variance of each dimension."""
+    return Moments(x.mean, variance * _variance(x).mean(0) / variance.mean(0))
+
+
+CONTROLS: dict[str, Callable[[Moments], Moments]] = {
+    "average": average,
+    "m²": square_of_mean,
+    "log m": log_of_mean,
+}

@@ -2,11 +2,14 @@
 
 from torchnpn.experiments import (
     activations,
+    links,
     mnist,
     mnist_search,
     mnist_size,
     mnist_size_search,
     mnist_variance,
+    reconstruction,
+    topics,
     toy,
     toy_search,
     uci,
@@ -27,6 +30,9 @@ EXPERIMENTS: dict[str, Experiment] = {
         mnist_size.EXPERIMENT,
         mnist_size_search.EXPERIMENT,
         mnist_variance.EXPERIMENT,
+        links.EXPERIMENT,
+        reconstruction.EXPERIMENT,
+        topics.EXPERIMENT,
     )
 }
 

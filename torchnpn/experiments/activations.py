@@ -149,7 +149,7 @@ def cells(options: Options) -> list[Cell]:
             return found
 
         settings = {"taus": activation.taus, "end": activation.end, "input": activation.input, "places": PLACES}
-        return Cell(name, settings, run)
+        return Cell(name, settings, run, device="cpu")
 
     return [planned(name, activation) for name, activation in ACTIVATIONS.items()]
 

@@ -36,11 +36,13 @@ class Cell(NamedTuple):
         key: Its name in the record, e.g. "npn/boston".
         settings: JSON of all that the figures depend on; a stored cell is used again only if these are equal.
         run: Does the work and returns its figures, JSON too; per-seed figures are lists.
+        device: Type of the device that it works on whatever the user asked for; `None` if it does as asked.
     """
 
     key: str
     settings: dict[str, Any]
     run: Callable[[Progress], dict[str, Any]]
+    device: str | None = None
 
 
 @dataclass(frozen=True)

@@ -52,7 +52,7 @@ def entry(cell: Cell, figures: dict[str, Any], seconds: float, options: Options)
         "settings": as_json(cell.settings),
         "figures": figures,
         "seconds": round(seconds, 3),
-        "device": circumstances(options.device.type)["device"],
+        "device": circumstances(cell.device or options.device.type)["device"],
     }
 
 
@@ -67,6 +67,7 @@ def write(
         "quick": options.quick,
         "seeds": options.seeds,
         **circumstances(options.device.type),
+        "device": "; ".join(sorted({cell["device"] for cell in done.values()})),
         "planned": len(cells),
         "duration_s": round(sum(cell["seconds"] for cell in done.values()), 1),
         "cells": {cell.key: done[cell.key] for cell in cells if cell.key in done},

@@ -140,10 +140,10 @@ METHODS = {
         {"steps": 2000, "learning_rate": 0.01, "kl_weight": [0.01, 0.2], "prior_precision": 0.001},
         npn,
     ),
-    "pbp": Method("PBP", {"epochs": 40}, probabilistic_backprop),
+    "pbp": Method("PBP", {"epochs": 60}, probabilistic_backprop),
     "bdk": Method(
         "BDK",
-        {"steps": 4000, "learning_rate": 0.01, "step_size": 1e-4, "prior_precision": 0.1, "input_noise": 1.5},
+        {"steps": 10_000, "learning_rate": 0.01, "step_size": 1e-4, "prior_precision": 0.1, "input_noise": 4.0},
         dark_knowledge,
     ),
     "dropout": Method(
@@ -227,11 +227,11 @@ def cells(options: Options) -> list[Cell]:
 
     def planned(name: str, method: Method) -> Cell:
         about = {**used(method), "hidden": HIDDEN, "seeds": seeds}
-        return Cell(name, about, lambda progress: cell(method, seeds, used(method)))
+        return Cell(name, about, lambda progress: cell(method, seeds, used(method)), device="cpu")
 
     pbp = METHODS["pbp"]
     about = {**used(pbp), "hidden": HIDDEN, "seeds": 1, "starts": count}
-    from_starts = Cell("pbp/starts", about, lambda progress: starts(pbp, count, used(pbp)))
+    from_starts = Cell("pbp/starts", about, lambda progress: starts(pbp, count, used(pbp)), device="cpu")
     return [*(planned(name, method) for name, method in METHODS.items()), from_starts]
 
 

@@ -61,7 +61,7 @@ def cells(options: Options) -> list[Cell]:
             found = [judged(curve.mean, curve.std) for curve in curves(METHODS[name], settings, seeds)]
             return {key: [rounded(figures[key]) for figures in found] for key in ("nll", "rmse_inside")}
 
-        return Cell(f"{name}/{number}", {**settings, "seeds": seeds}, run)
+        return Cell(f"{name}/{number}", {**settings, "seeds": seeds}, run, device="cpu")
 
     shown = 1 if options.quick else None
     return [

@@ -225,7 +225,8 @@ def planned(name: str, table: str, splits: int | None, options: Options) -> Cell
         return method(Task.of(table, splits), where, progress)
 
     alone = {"single": "mean of members"} if name == "npn" else {}
-    return Cell(f"{name}/{table}", {**settings, "splits": splits or "all", "members": MEMBERS, **alone}, run)
+    about = {**settings, "splits": splits or "all", "members": MEMBERS, **alone}
+    return Cell(f"{name}/{table}", about, run, device="cpu" if name == "npn" else None)
 
 
 EXPERIMENT = Experiment(

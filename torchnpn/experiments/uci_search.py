@@ -48,7 +48,7 @@ def cells(options: Options) -> list[Cell]:
             predicted, seconds = members(task, settings, 1, progress)
             return {**judged(predicted, task.y_test, task.scale), "seconds_a_fit": seconds}
 
-        return Cell(f"{variant}/{name}", {**settings, "splits": splits}, run)
+        return Cell(f"{variant}/{name}", {**settings, "splits": splits}, run, device="cpu")
 
     names = QUICK_SETS if options.quick else SETS
     everywhere, large = list(VARIANTS)[:2], list(VARIANTS)[2:]
