@@ -290,10 +290,10 @@ def test_names_choose_parts_and_contestants():
 
 def test_tf32_is_put_back():
     before = torch.backends.cuda.matmul.allow_tf32
-    with plan._fast_products(torch.device("cuda")):
+    with plan.fast_products(torch.device("cuda")):
         assert torch.backends.cuda.matmul.allow_tf32
     assert torch.backends.cuda.matmul.allow_tf32 == before
-    with plan._fast_products(CPU):
+    with plan.fast_products(CPU):
         assert torch.backends.cuda.matmul.allow_tf32 == before
     assert torch.backends.cuda.matmul.allow_tf32 == before
 

@@ -89,6 +89,10 @@ HEADS = {
     "sigmoids": likelihoods.Sigmoids(5),
     "kl": likelihoods.KLToTarget(0.1),
     "squared": likelihoods.SquaredError(),
+    "words": likelihoods.CrossEntropy(),
+    "links of words": likelihoods.BernoulliPoisson(),
+    "rates": likelihoods.PoissonRate(),
+    "gamma words": likelihoods.GammaWords(0.05),
     "direct": likelihoods.Direct("poisson"),
     "known": likelihoods.Direct("weibull", shape=1.7),
 }

@@ -131,7 +131,7 @@ def test_certain_and_constant_codes_have_finite_features(use):
 @pytest.mark.parametrize("use", USES)
 def test_weighted_sum_is_one_product(use):
     products = USES[use](codes(), torch.arange(TRAIN), LENGTHS["cosine"]).mean
-    weight = torch.linspace(-1, 1, products.count, dtype=torch.float64)
+    weight = torch.linspace(-1, 1, products.features, dtype=torch.float64)
     rows, columns = torch.tensor([5, 0, 7]), torch.tensor([1, 39])
     expected = products.of(torch.cartesian_prod(rows, columns)) @ weight
     torch.testing.assert_close(products.weighted(rows, columns, weight), expected.view(3, 2))

@@ -101,6 +101,10 @@ ARGUMENTS: dict[type[Module], dict[str, Argument]] = {
     likelihoods.Sigmoids: {"classes": _size("classes")},
     likelihoods.KLToTarget: {"epsilon": _number("epsilon", checks.positive)},
     likelihoods.SquaredError: {},
+    likelihoods.CrossEntropy: {},
+    likelihoods.BernoulliPoisson: {},
+    likelihoods.PoissonRate: {},
+    likelihoods.GammaWords: {"epsilon": _number("epsilon", checks.positive)},
     likelihoods.Direct: {
         "family": Argument(lambda module: _family_name(module.family), checks.family),
         "known": Argument(lambda module: {k: float(v) for k, v in module.known.items()}, checks.mapping),
