@@ -41,7 +41,7 @@ def reproduce(
         options = Options(resolve_device(device), quick, seeds)
         folder = folder_for(options, out)
         if list_all:
-            show(LIST_HEADER, listing(EXPERIMENTS, folder), accent=0, left=(0, 1, 2, 4, 5))
+            show(LIST_HEADER, listing(EXPERIMENTS, folder), accent=0, left=(0, 1, 3, 4))
             return
         chosen = choose(names or [], EXPERIMENTS)
         left_out = run(chosen, options, folder, again, Screen(say, bars))

@@ -16,7 +16,7 @@ from torchnpn.experiments import record as records
 from torchnpn.experiments.experiment import Experiment, Options, Progress, Record
 
 ALL = "all"
-LIST_HEADER = ("name", "place", "", "H200, min", "data", "record")
+LIST_HEADER = ("name", "", "min", "data", "record")  # minutes on an H200
 Bars = Callable[[], AbstractContextManager[Callable[[str], Progress]]]  # as `torchnpn.cli.console.bars`
 
 
@@ -68,17 +68,16 @@ def absent(experiment: Experiment) -> list[str]:
 
 
 def listing(experiments: Mapping[str, Experiment], folder: Path) -> list[list[str]]:
-    """A row of texts for each experiment, under `LIST_HEADER`."""
+    """A row of texts for each experiment, under `LIST_HEADER`; searches come last."""
     return [
         [
             experiment.name,
-            experiment.place,
-            experiment.title + (" (not in all)" if experiment.search else ""),
+            f"{experiment.title} ({'not in all' if experiment.search else experiment.place})",
             f"{experiment.minutes:g}",
             f"missing: {', '.join(missing)}" if (missing := absent(experiment)) else "✓",
             _state(records.read(experiment, folder)),
         ]
-        for experiment in experiments.values()
+        for experiment in sorted(experiments.values(), key=lambda experiment: experiment.search)
     ]
 
 
