@@ -103,7 +103,7 @@ def measure(problem: Problem, budget: rivals.Budget) -> Iterator[dict[str, Any]]
                 fitted - start,
                 predicted - fitted,
             )
-            rounded = map(summaries.six_digits, figures)
+            rounded = map(summaries.rounded, figures)
             yield {"set": problem.name, "split": number, "model": name, **dict(zip(FIGURES, rounded, strict=True))}
 
 
@@ -167,7 +167,7 @@ def render(record: dict[str, Any]) -> str:
             judged = (str(Summary.of(ours["nll"])), less, str(Summary.of(ours["crps"])))
             coverage, fit, predict = (ours[key].mean() for key in ("coverage", "fit_s", "predict_s"))
             lines.append((name, model, *judged, f"{100 * coverage:.1f} %", *map(_two_digits, (fit, 1e3 * predict))))
-    return summaries.table(head, lines)
+    return summaries.table(head, lines, words=2)
 
 
 def _two_digits(figure: float) -> str:

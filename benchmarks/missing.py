@@ -90,7 +90,7 @@ def measure(data: Dataset, epochs: int | None) -> Iterator[dict[str, Any]]:
             model.fit(X_train, data.y[train])
             y, predictive = data.y[test], model.predict_dist(X_test)
             figures = -float(np.mean(predictive.log_prob(y))), npn.metrics.rmse(predictive.mean, y)
-            rounded = map(summaries.six_digits, figures)
+            rounded = map(summaries.rounded, figures)
             yield {"set": data.name, "split": number, "way": name, **dict(zip(FIGURES, rounded, strict=True))}
 
 
@@ -139,7 +139,7 @@ def render(record: dict[str, Any]) -> str:
                 ours, reference = figures[way, key], figures[REFERENCE, key]
                 cells += [str(Summary.of(ours)), "" if way == REFERENCE else str(Summary.of(ours - reference))]
             lines.append((name, way, *cells))
-    return summaries.table(head, lines)
+    return summaries.table(head, lines, words=2)
 
 
 def with_table(page: str, record: dict[str, Any]) -> str:
