@@ -5,16 +5,15 @@ from __future__ import annotations
 import dataclasses
 import functools
 import hashlib
-import http.server
 import itertools
 import os
 import subprocess
-import threading
 from pathlib import Path
 
 import numpy as np
 import pytest
 import scipy.sparse
+from served import empty_cache, served
 
 from torchnpn import datasets
 from torchnpn.datasets import catalogue, citations, documents, store, texts, words
@@ -34,11 +33,7 @@ LINKS = [[0, 2], [0, 3]]
 
 @pytest.fixture(autouse=True)
 def cache(tmp_path, monkeypatch) -> Path:
-    """An empty cache, no data folder, and no proxy between us and this machine."""
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "caches"))
-    monkeypatch.delenv("TORCHNPN_DATA", raising=False)
-    monkeypatch.setenv("no_proxy", "127.0.0.1")
-    return tmp_path / "caches" / "torchnpn"
+    return empty_cache(tmp_path, monkeypatch)
 
 
 def tiny(base: str = "http://127.0.0.1:9", **change: object) -> documents.DocumentSource:
@@ -56,22 +51,9 @@ def tiny(base: str = "http://127.0.0.1:9", **change: object) -> documents.Docume
 def origin(tmp_path, monkeypatch):
     """A folder with those originals, and a server of it; `load("citeulike-a")` asks there."""
     folder = tmp_path / "origin"
-    folder.mkdir()
-    for name, content in ORIGINALS.items():
-        (folder / name).write_bytes(content)
-
-    class Handler(http.server.SimpleHTTPRequestHandler):
-        def log_message(self, *args):
-            pass
-
-    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), functools.partial(Handler, directory=folder))
-    thread = threading.Thread(target=server.serve_forever, args=(0.01,))
-    thread.start()
-    monkeypatch.setitem(catalogue.SOURCES, "citeulike-a", tiny(f"http://127.0.0.1:{server.server_port}"))
-    yield folder
-    server.shutdown()
-    thread.join()
-    server.server_close()
+    with served(folder, ORIGINALS) as base:
+        monkeypatch.setitem(catalogue.SOURCES, "citeulike-a", tiny(base))
+        yield folder
 
 
 def parsed(**change: bytes) -> store.Arrays:

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from served import empty_cache, files
 
 from torchnpn import datasets
 from torchnpn.datasets import catalogue, insurance, store, uci
@@ -95,11 +96,7 @@ class Server:
 
 @pytest.fixture(autouse=True)
 def cache(tmp_path, monkeypatch) -> Path:
-    """An empty cache, no data folder, and no proxy between us and this machine."""
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "caches"))
-    monkeypatch.delenv("TORCHNPN_DATA", raising=False)
-    monkeypatch.setenv("no_proxy", "127.0.0.1")
-    return tmp_path / "caches" / "torchnpn"
+    return empty_cache(tmp_path, monkeypatch)
 
 
 @pytest.fixture
@@ -112,10 +109,6 @@ def server(monkeypatch):
 @pytest.fixture
 def with_data(monkeypatch):
     monkeypatch.setenv("TORCHNPN_DATA", str(DATA))
-
-
-def files(folder: Path) -> list[Path]:
-    return [path for path in folder.rglob("*") if path.is_file()]
 
 
 # Fetching

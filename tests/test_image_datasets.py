@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import functools
 import gzip
 import hashlib
-import http.server
 import os
 import struct
-import threading
 from pathlib import Path
 
 import numpy as np
 import pytest
 import scipy.stats
+from served import empty_cache, files, served
 from typer.testing import CliRunner
 
 from torchnpn import cli, datasets
@@ -58,38 +56,16 @@ TINY = images.SETS[0]._replace(
 
 @pytest.fixture(autouse=True)
 def cache(tmp_path, monkeypatch) -> Path:
-    """An empty cache, no data folder, and no proxy between us and this machine."""
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "caches"))
-    monkeypatch.delenv("TORCHNPN_DATA", raising=False)
-    monkeypatch.setenv("no_proxy", "127.0.0.1")
-    return tmp_path / "caches" / "torchnpn"
+    return empty_cache(tmp_path, monkeypatch)
 
 
 @pytest.fixture
 def origin(tmp_path, monkeypatch):
     """A folder with the idx files of a set called "tiny", and a server of it."""
     folder = tmp_path / "origin"
-    folder.mkdir()
-    for name, content in FILES.items():
-        (folder / name).write_bytes(content)
-
-    class Handler(http.server.SimpleHTTPRequestHandler):
-        def log_message(self, *args):
-            pass
-
-    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), functools.partial(Handler, directory=folder))
-    thread = threading.Thread(target=server.serve_forever, args=(0.01,))
-    thread.start()
-    images_there = TINY._replace(base=f"http://127.0.0.1:{server.server_port}")
-    monkeypatch.setitem(catalogue.SOURCES, "tiny", images.source(images_there))
-    yield folder
-    server.shutdown()
-    thread.join()
-    server.server_close()
-
-
-def files(folder: Path) -> list[Path]:
-    return [path for path in folder.rglob("*") if path.is_file()]
+    with served(folder, FILES) as base:
+        monkeypatch.setitem(catalogue.SOURCES, "tiny", images.source(TINY._replace(base=base)))
+        yield folder
 
 
 # Images

@@ -1,8 +1,9 @@
 """The settings of the MNIST experiments, by search on 10,000 training images that no network sees.
 
-Every method has the same budget: two grids of 32 settings, of which all learn for 50 epochs and the best four for 200;
-and one of 16 for 200 epochs. A later grid lies near the best of those before. The best of the 24 long ones is what
-`mnist` runs. The gamma network, which is slow, has one small grid. Settings are judged by error in percent + 10 NLL.
+A method has up to three grids, a later one near the best of those before: of the first two, 32 settings each, all learn
+for 50 epochs and the best four for 200; the 16 of the third learn for 200. `GRIDS` says who has how many: Bayes by
+Backprop and dark knowledge have one so far, and the gamma network, which is slow, a small one. The best of the long
+ones is what `mnist` runs. Settings are judged by error in percent + 10 NLL.
 """
 
 from __future__ import annotations
