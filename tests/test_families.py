@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import warnings
-from dataclasses import dataclass
 
 import cases
 import mpmath as mp
@@ -279,98 +278,6 @@ def test_project_takes_whatever_a_network_hands_over(case):
     assert case.family.project(Moments(m), **known).batch_shape == m.shape
 
 
-# Errors --------------------------------------------------------------------------------------------------------
-
-BAD_PARAMETERS = [
-    (families.Gaussian, (float("nan"), 1.0), r"Gaussian expects m to be finite, got nan\."),
-    (families.Gaussian, (0.0, -1.0), r"Gaussian expects s ≥ 0 and finite, got -1\. .*softplus"),
-    (families.Gamma, (0.0, 1.0), r"Gamma expects c > 0 and finite, got 0\. .*softplus"),
-    (families.Gamma, (1.0, float("inf")), r"Gamma expects d > 0 and finite, got inf"),
-    (families.Poisson, (-2.0,), r"Poisson expects c ≥ 0 and finite, got -2"),
-    (families.Beta, (1.0, -1.0), r"Beta expects d > 0"),
-    (families.Rayleigh, (0.0,), r"Rayleigh expects sigma2 > 0"),
-    (families.Bernoulli, (1.5,), r"Bernoulli expects p in \[0, 1\], got 1.5\. .*sigmoid"),
-    (families.InverseGaussian, (-1.0, 1.0), r"InverseGaussian expects mu > 0"),
-    (families.InverseGaussian, (1.0, -1.0), r"InverseGaussian expects lam > 0"),
-    (families.InverseGamma, (-1.0, 1.0), r"InverseGamma expects a > 0"),
-    (families.Weibull, (-1.0, 1.0), r"Weibull expects lam > 0"),
-    (families.Weibull, (1.0, -1.0), r"Weibull expects shape > 0"),
-    (families.Pareto, (-1.0,), r"Pareto expects alpha > 0"),
-    (families.Pareto, (1.0, 0.0), r"Pareto expects x_min > 0"),
-    (families.Gumbel, (float("inf"),), r"Gumbel expects mu to be finite"),
-    (families.Gumbel, (0.0, 0.0), r"Gumbel expects scale > 0"),
-    (families.NegativeBinomial, (0.0, 0.5), r"NegativeBinomial expects n > 0"),
-    (families.NegativeBinomial, (1.0, 1.0), r"NegativeBinomial expects p in \[0, 1\), got 1\."),
-]
-
-
-@pytest.mark.parametrize(("family", "parameters", "message"), BAD_PARAMETERS)
-def test_constructor_says_what_is_wrong(family, parameters, message):
-    with pytest.raises(ValueError, match=message):
-        family(*parameters)
-
-
-BAD_MOMENTS = [
-    (families.Gaussian, (0.0, -1.0), {}, r"Gaussian\.from_moments expects a finite variance ≥ 0, got -1\."),
-    (families.Gaussian, (float("nan"), 1.0), {}, r"expects a finite mean, got nan"),
-    (families.Gamma, (0.0, 1.0), {}, r"Gamma\.from_moments expects a mean > 0, got 0\."),
-    (families.Poisson, (-1.0, 1.0), {}, r"Poisson\.from_moments expects a mean ≥ 0, got -1\."),
-    (families.Beta, (1.0, 0.1), {}, r"Beta\.from_moments expects a mean in \(0, 1\), got 1\. Scale the data"),
-    (families.Beta, (0.5, 0.25), {}, r"Beta\.from_moments expects a variance < mean · \(1 - mean\), got 0\.25\."),
-    (families.Rayleigh, (-1.0, 1.0), {}, r"Rayleigh\.from_moments expects a mean > 0"),
-    (families.Bernoulli, (1.5, 0.1), {}, r"Bernoulli\.from_moments expects a mean in \[0, 1\], got 1\.5\."),
-    (families.InverseGaussian, (-1.0, 1.0), {}, r"InverseGaussian\.from_moments expects a mean > 0"),
-    (families.InverseGamma, (-1.0, 1.0), {}, r"InverseGamma\.from_moments expects a mean > 0"),
-    (families.Weibull, (-1.0, 1.0), {}, r"Weibull\.from_moments expects a mean > 0"),
-    (families.Weibull, (1.0, 1.0), {"shape": -1.0}, r"Weibull expects shape > 0"),
-    (families.Pareto, (1.0, 1.0), {}, r"Pareto\.from_moments expects a mean > x_min, got 1\. Pass a smaller one"),
-    (
-        families.NegativeBinomial,
-        (1.0, 1.0),
-        {},
-        r"expects a variance > the mean, got 1\. Use Poisson, or pass a known n",
-    ),
-    (families.NegativeBinomial, (-1.0, 1.0), {"n": 2.0}, r"NegativeBinomial\.from_moments expects a mean > 0"),
-]
-
-
-@pytest.mark.parametrize(("family", "pair", "known", "message"), BAD_MOMENTS)
-def test_from_moments_says_what_is_wrong(family, pair, known, message):
-    with pytest.raises(ValueError, match=message):
-        family.from_moments(moments(*pair), **known)
-
-
-def test_errors_about_types_and_shapes():
-    with pytest.raises(TypeError, match=r"parameter c must be a floating-point tensor, got torch.int64\. Convert"):
-        families.Gamma(torch.tensor([1]), 1.0)
-    with pytest.raises(TypeError, match=r"Gamma\(d=\.\.\.\) expects a tensor, an array or a number, got str"):
-        families.Gamma(1.0, "a")
-    with pytest.raises(ValueError, match=r"Gamma expects shapes that broadcast together, got c of shape \(2,\)"):
-        families.Gamma(torch.ones(2), torch.ones(3))
-    with pytest.raises(ValueError, match=r"Gamma expects c > 0 and finite, got -1 \(1 of 3 values are wrong\)"):
-        families.Gamma(torch.tensor([1.0, -1.0, 2.0]), 1.0)
-    with pytest.raises(TypeError, match=r"Gamma\.from_moments expects npn\.Moments\(mean, variance\), got tuple"):
-        families.Gamma.from_moments((1.0, 2.0))
-    with pytest.raises(TypeError, match="expects tensors in Moments, got mean of type float"):
-        families.Gamma.from_moments(Moments(1.0, torch.tensor(1.0)))
-    with pytest.raises(ValueError, match=r"quantile expects probabilities in \[0, 1\], got 1.5"):
-        families.Gamma(1.0, 1.0).quantile(1.5)
-    with pytest.raises(NotImplementedError, match=r"torch\.distributions has no InverseGaussian"):
-        families.InverseGaussian(1.0, 1.0).to_torch()
-
-
-def test_resolve():
-    assert families.resolve("inverse_gaussian") is families.InverseGaussian
-    assert families.resolve(families.Gamma) is families.Gamma
-    assert {case.name for case in cases.ALL} == set(families.BY_NAME)  # a new family needs its row
-    with pytest.raises(ValueError, match=r"expects one of bernoulli, beta, .*got 'gama'\. Did you mean 'gamma'\?"):
-        families.resolve("gama")
-    with pytest.raises(ValueError, match=r"Did you mean 'negative_binomial'\?"):
-        families.resolve("NegativeBinomial")
-    with pytest.raises(TypeError, match="expects a name or a subclass of ExponentialFamily, got 3"):
-        families.resolve(3)
-
-
 # Torch's transformations ---------------------------------------------------------------------------------------
 
 
@@ -417,73 +324,6 @@ def test_constructor_inside_compile_and_vmap():
     c, d = torch.rand(3) + 1, torch.rand(3) + 1
     torch.testing.assert_close(torch.compile(function, fullgraph=True, backend="eager")(c, d), function(c, d))
     torch.testing.assert_close(torch.func.vmap(function)(c, d), function(c, d))
-
-
-# A family of the user's own ------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, eq=False)
-class Logarithmic(ExponentialFamily):
-    """Logarithmic-series distribution p(x | p) = -p^x / (x log(1-p)) on x = 1, 2, …: no inverse of its moments."""
-
-    p: torch.Tensor
-
-    @property
-    def natural(self):
-        return (torch.log(self.p),)
-
-    @staticmethod
-    def log_partition(*eta):
-        return torch.log(-torch.log1p(-torch.exp(eta[0])))
-
-    def to_scipy(self):
-        return stats.logser(*self._numpy())
-
-
-@dataclass(frozen=True, eq=False)
-class Geometric(ExponentialFamily):
-    p: torch.Tensor
-
-    @classmethod
-    def from_moments(cls, x):
-        return cls(x.mean / (1 + x.mean))
-
-    natural = Logarithmic.natural
-
-    @staticmethod
-    def log_partition(*eta):
-        return -torch.log1p(-torch.exp(eta[0]))
-
-
-@pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
-def test_own_family_from_its_log_partition(dtype):
-    p = [0.1, 0.5, 0.9]
-    own, twin = Logarithmic(torch.tensor(p, dtype=dtype)), stats.logser(np.array(p))
-    rtol = {torch.float64: 1e-9, torch.float32: 1e-5}[dtype]
-    np.testing.assert_allclose(own.mean, twin.mean(), rtol=rtol)
-    np.testing.assert_allclose(own.variance, twin.var(), rtol=rtol)
-    np.testing.assert_allclose(own.cdf(3.0), twin.cdf(3), rtol=rtol)
-    a = saturating(own, 0.5, r=1.5, q=0.7)
-    x = np.arange(1, 2000)[:, None]
-    v, weight = 1.5 - 0.7 * np.exp(-0.5 * x), twin.pmf(x)
-    mean = (weight * v).sum(0)
-    np.testing.assert_allclose(a.mean, mean, rtol=rtol)
-    np.testing.assert_allclose(a.variance, (weight * (v - mean) ** 2).sum(0), rtol=rtol)
-    other = Logarithmic(torch.tensor([0.3, 0.5, 0.2], dtype=dtype))
-    p, p0 = np.array(p), np.array([0.3, 0.5, 0.2])
-    expected = (weight * (x * np.log(p / p0) + np.log(np.log1p(-p0) / np.log1p(-p)))).sum(0)
-    np.testing.assert_allclose(families.kl(own, other), expected, rtol=rtol, atol=1e-12)
-
-
-def test_own_family_with_from_moments():
-    member = Geometric.project(Moments(torch.tensor([0.5, 3.0], requires_grad=True)))
-    np.testing.assert_allclose(member.mean.detach(), [0.5, 3.0], rtol=1e-6)
-    np.testing.assert_allclose(member.variance.detach(), [0.75, 12.0], rtol=1e-6)
-    saturating(member, 1.0).mean.sum().backward()
-    with pytest.raises(NotImplementedError, match="Logarithmic needs a from_moments"):
-        Logarithmic.project(Moments(torch.tensor(1.5)))
-    with pytest.raises(NotImplementedError, match=r"Geometric has no counterpart in scipy\.stats"):
-        member.cdf(1.0)
 
 
 # Properties ----------------------------------------------------------------------------------------------------

@@ -1,0 +1,117 @@
+"""Losses of likelihoods: formulas of the textbook, and their gradients."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from scipy import stats
+from test_likelihoods import COUNTS, NAMED, PROPER, ROWS, TARGETS, quadrature
+from torch.nn import functional as F
+
+from torchnpn import likelihoods as L
+from torchnpn.moments import Moments
+
+
+@pytest.mark.parametrize("elbo", [0.0, 0.5, 1.0])
+def test_gaussian_loss_mixes_predictive_and_elbo(elbo):
+    case, noise = NAMED["gaussian"], np.exp(-1.2)
+    o, y = case.latent(), case.y.numpy()
+    predictive = -stats.norm(o.mean.numpy(), np.sqrt(o.variance.numpy() + noise)).logpdf(y)
+    bound = -quadrature(lambda f: stats.norm(f, noise**0.5).logpdf(y[..., None]), o)
+    loss = L.GaussianNoise(TARGETS, elbo, -1.2).loss(o, case.y)
+    np.testing.assert_allclose(loss.detach(), ((1 - elbo) * predictive + elbo * bound).sum(-1), rtol=1e-6)
+
+
+@pytest.mark.parametrize("elbo", [0.0, 0.5, 1.0])
+def test_heteroscedastic_loss_mixes_predictive_and_elbo(elbo):
+    case = NAMED["heteroscedastic"]
+    o, y = case.latent(), case.y.numpy()
+    f, varying = (Moments(o.mean[..., part], o.variance[..., part]) for part in (slice(0, 2), slice(2, 4)))
+    log_noise = Moments(varying.mean - 1.2, varying.variance)
+    variance = f.variance.numpy() + quadrature(np.exp, log_noise)
+    predictive = -stats.norm(f.mean.numpy(), np.sqrt(variance)).logpdf(y)
+    square = quadrature(lambda x: (y[..., None] - x) ** 2, f)
+    bound = 0.5 * (square * quadrature(lambda x: np.exp(-x), log_noise) + log_noise.mean.numpy() + np.log(2 * np.pi))
+    loss = L.HeteroscedasticGaussian(TARGETS, elbo, -1.2).double().loss(o, case.y)
+    np.testing.assert_allclose(loss.detach(), ((1 - elbo) * predictive + elbo * bound).sum(-1), rtol=1e-6)
+
+
+@pytest.mark.parametrize("elbo", [0.0, 0.3])
+def test_varying_noise_learns_from_the_mean_and_leaves_it_alone(elbo):
+    """Gradients of the mean are those under constant noise, those of the noise belong to its own loss."""
+    case = NAMED["heteroscedastic"]
+    o = [part.clone().requires_grad_() for part in case.latent()]
+    varying = L.HeteroscedasticGaussian(TARGETS, elbo, -1.2).double()
+    constant = L.GaussianNoise(TARGETS, elbo, -1.2).double()
+    found = torch.autograd.grad(varying.loss(Moments(*o), case.y).sum(), [*o, varying.log_noise])
+    f = [part.detach()[..., :TARGETS].clone().requires_grad_() for part in o]
+    wanted = torch.autograd.grad(constant.loss(Moments(*f), case.y).sum(), [*f, constant.log_noise])
+    for one, other in zip(found, wanted, strict=True):
+        torch.testing.assert_close(one[..., :TARGETS], other)
+
+    def loss(*noise):
+        parts = (torch.cat([mean.detach(), part], -1) for mean, part in zip(f, noise, strict=True))
+        return varying.loss(Moments(*parts), case.y)
+
+    assert torch.autograd.gradcheck(loss, [part.detach()[..., TARGETS:].clone().requires_grad_() for part in o])
+
+
+@pytest.mark.parametrize("case", PROPER, ids=lambda case: case.name)
+def test_loss_is_minus_the_log_of_the_prediction(case):
+    o, likelihood = case.latent(), case.make()
+    o = Moments(o.mean.abs(), o.variance) if case.name.startswith("direct") else o
+    log_prob = likelihood.predict(o).log_prob(case.y)
+    torch.testing.assert_close(likelihood.loss(o, case.y), -(log_prob if case.y.ndim == 1 else log_prob.sum(-1)))
+
+
+def test_kl_to_target_is_the_kl_of_two_gaussians():
+    case, o = NAMED["kl_to_target"], NAMED["kl_to_target"].latent()
+    Normal = torch.distributions.Normal
+    expected = torch.distributions.kl_divergence(Normal(case.y, 0.05**0.5), Normal(o.mean, o.std)).sum(-1)
+    torch.testing.assert_close(L.KLToTarget(0.05).loss(o, case.y), expected, rtol=1e-6, atol=0.0)
+
+
+def test_squared_error_is_an_expectation():
+    case, o = NAMED["squared_error"], NAMED["squared_error"].latent()
+    expected = quadrature(lambda x: (case.y.numpy()[..., None] - x) ** 2, o).sum(-1)
+    np.testing.assert_allclose(L.SquaredError().loss(o, case.y), expected)
+
+
+def test_direct_poisson_is_the_corrected_error():
+    o = Moments(torch.rand(ROWS, TARGETS, dtype=torch.float64) + 0.1, torch.rand(ROWS, TARGETS, dtype=torch.float64))
+    expected = -stats.poisson(o.mean.numpy()).logpmf(COUNTS.numpy()).sum(-1)
+    np.testing.assert_allclose(L.Direct("poisson").loss(o, COUNTS), expected)
+
+
+@pytest.mark.parametrize(
+    ("name", "torchs"),
+    [
+        ("gaussian", lambda m, y: F.gaussian_nll_loss(m, y, torch.full_like(m, np.exp(-1.2)), True, reduction="none")),
+        ("squared_error", lambda m, y: F.mse_loss(m, y, reduction="none")),
+        ("poisson", lambda m, y: F.poisson_nll_loss(m, y, reduction="none") + torch.lgamma(y + 1)),
+        ("softmax_mean", lambda m, y: F.cross_entropy(m, y, reduction="none")[:, None]),
+        ("scaled_softmax", lambda m, y: F.cross_entropy(m, y, reduction="none")[:, None]),
+        ("sigmoids", lambda m, y: F.binary_cross_entropy(m.sigmoid(), F.one_hot(y).to(m), reduction="none")),
+    ],
+)
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("point", [True, False])
+def test_zero_variance_is_the_ordinary_loss(name, torchs, dtype, point):
+    case = NAMED[name]
+    m = case.latent(dtype=dtype).mean.requires_grad_()
+    y = case.y if case.y.ndim == 1 else case.y.to(dtype)
+    loss = case.make().loss(Moments(m, None if point else torch.zeros_like(m)), y)
+    expected = torchs(m, y).sum(-1)
+    tolerance = {"rtol": 1e-6 if dtype == torch.float64 else 2e-5, "atol": 1e-6}
+    torch.testing.assert_close(loss, expected, **tolerance)
+    torch.testing.assert_close(*(torch.autograd.grad(x.sum(), m)[0] for x in (loss, expected)), **tolerance)
+
+
+def test_counts_keep_their_gradient_near_the_poisson_limit():
+    """∂ log p/∂v → ((y - μ)² - y)/2 and ∂ log p/∂s = that + ½ ∂ log p/∂m, also in float32."""
+    m, y = torch.tensor([[np.log(50.0)]], dtype=torch.float32), torch.tensor([[61.0]])
+    for variance in (0.0, 1e-9, 1e-7, 1e-6):
+        s = torch.full_like(m, variance).requires_grad_()
+        (slope,) = torch.autograd.grad(L.PoissonCounts().loss(Moments(m, s), y).sum(), s)
+        np.testing.assert_allclose(slope.item(), -(((61 - 50) ** 2 - 61) / 2 + (61 - 50) / 2), rtol=2e-3)
