@@ -258,3 +258,76 @@ def test_files_with_another_number_of_members_are_refused(members):
     plain["settings"]["n_estimators"] = members
     with pytest.raises((ValueError, RuntimeError)):
         NPNRegressor._from_state(plain, arrays)
+
+
+# Rows of their own ----------------------------------------------------------------------------------------------------
+
+SEVERAL = {
+    "regressor": (
+        NPNRegressor(n_estimators=2, max_epochs=3, batch_size=5, random_state=0),
+        lambda x: x[:, 0] - x[:, 1],
+    ),
+    "classifier": (
+        NPNClassifier(n_estimators=2, max_epochs=3, batch_size=5, random_state=0),
+        lambda x: (x[:, 0] > 0).astype(int),
+    ),
+}
+
+
+@pytest.mark.parametrize("kind", SEVERAL)
+def test_members_that_see_all_rows_are_those_of_a_plain_fit(kind):
+    model, target = SEVERAL[kind]
+    x = np.random.default_rng(0).normal(size=(40, 2))
+    plain, rowwise = (
+        clone(model).fit(x, target(x), subsets=subsets) for subsets in (None, np.stack([np.arange(40)] * 2))
+    )
+    for a, b in zip(plain.network_.parameters(), rowwise.network_.parameters(), strict=True):
+        torch.testing.assert_close(a, b, rtol=0, atol=0)
+
+
+@pytest.mark.parametrize("kind", SEVERAL)
+def test_a_member_does_not_see_the_rows_of_another(kind):
+    model, target = SEVERAL[kind]
+    x = np.random.default_rng(0).normal(size=(40, 2))
+    x[20:] = -x[:20]  # so that scales stay as they are when rows of one half change places
+    shuffled = np.concatenate([x[:20], x[20:][::-1]])
+    subsets = np.arange(40).reshape(2, 20)
+    fitted = [clone(model).fit(rows, target(rows), subsets=subsets).network_ for rows in (x, shuffled)]
+    first, second = ([p[k] for p in fitted[0].parameters()] for k in (0, 1))
+    for k, mine in enumerate((first, second)):
+        theirs = [p[k] for p in fitted[1].parameters()]
+        same = all(torch.allclose(a, b, rtol=1e-4, atol=1e-6) for a, b in zip(mine, theirs, strict=True))
+        assert same == (k == 0)
+
+
+@pytest.mark.parametrize(
+    ("subsets", "message"),
+    [
+        ([[0, 1]], r"\(2, n\), for each of n_estimators=2 networks, got int64 of shape \(1, 2\)"),
+        ([[0.0], [1.0]], "got float64"),
+        ([[0, 1], [2, 9]], "from 0 to 8, got 0 to 9"),
+        ([[0, -1], [2, 3]], "from 0 to 8, got -1 to 3"),
+        (np.empty((2, 0), int), r"shape \(2, 0\)"),
+    ],
+)
+def test_subsets_that_make_no_sense_are_refused(subsets, message):
+    with pytest.raises(ValueError, match=message):
+        NPNRegressor(n_estimators=2).fit(np.eye(9), np.arange(9.0), subsets=subsets)
+
+
+def test_subsets_and_weights_do_not_go_together():
+    with pytest.raises(ValueError, match="Repeat rows in subsets"):
+        NPNRegressor(n_estimators=1).fit(np.eye(9), np.arange(9.0), np.ones(9), subsets=[[0, 1]])
+
+
+@pytest.mark.parametrize("targets", [1, 2])
+@pytest.mark.parametrize("members", [1, 3])
+def test_predictions_of_members_average_to_those_of_the_mixture(members, targets):
+    rng = np.random.default_rng(0)
+    x, y = rng.normal(size=(50, 3)), rng.normal(size=(50, targets)).squeeze()
+    model = NPNRegressor(n_estimators=members, max_epochs=2, random_state=0).fit(x, y)
+    mean, variance = model.predict_members(x)
+    assert mean.shape == variance.shape == (members, *y.shape)
+    whole = model.predict_dist(x)
+    np.testing.assert_allclose(mean.mean(0), whole.mean, rtol=1e-6, atol=1e-9)
+    np.testing.assert_allclose(variance.mean(0) + mean.var(0), whole.variance, rtol=1e-6)

@@ -98,6 +98,23 @@ class NPNEstimator(BaseEstimator):  # type: ignore[misc]
         weight: Array = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
         return weight
 
+    def _check_subsets(self, subsets: Any, X: Any, weight: Array | None) -> Array | None:
+        """Rows of each member, (members, n)."""
+        if subsets is None:
+            return None
+        if weight is not None:
+            raise ValueError("subsets and sample_weight do not go together. Repeat rows in subsets instead.")
+        chosen = np.asarray(subsets)
+        members, rows = self.n_estimators, X.shape[0]
+        if chosen.ndim != 2 or len(chosen) != members or not chosen.size or chosen.dtype.kind not in "iu":
+            raise ValueError(
+                f"subsets expects row numbers ({members}, n), for each of n_estimators={members} networks, got "
+                f"{chosen.dtype} of shape {chosen.shape}."
+            )
+        if chosen.min() < 0 or chosen.max() >= rows:
+            raise ValueError(f"subsets expects row numbers from 0 to {rows - 1}, got {chosen.min()} to {chosen.max()}.")
+        return chosen.astype(np.int64)
+
     def _check_settings(self) -> None:
         """Raise for settings that no network can be made of."""
         self._check_hidden(self.hidden)
@@ -155,8 +172,10 @@ class NPNEstimator(BaseEstimator):  # type: ignore[misc]
     def _plan(self, rows: int) -> Plan:
         return Plan.of(rows, self.batch_size, self.max_epochs, self._steps, self._most_epochs)
 
-    def _train(self, x: Any, y: Any, weight: Array | None, progress: Progress | None) -> None:
-        plan = self._plan(y.shape[0])
+    def _train(
+        self, x: Any, y: Any, weight: Array | None, progress: Progress | None, subsets: Array | None = None
+    ) -> None:
+        plan = self._plan(y.shape[0] if subsets is None else subsets.shape[1])
         data = (x, y) if weight is None else (x, y, weight)
         prior = EmpiricalBayes() if self.kl_weight else None
         told = self.verbose or progress is not None
@@ -172,7 +191,12 @@ class NPNEstimator(BaseEstimator):  # type: ignore[misc]
                 seed=seed,
             )
             callback = partial(self._report, plan.epochs, progress, k, len(every)) if told else None
-            histories.append(train(network, data, likelihood, prior, recipe, callback=callback, device=place))
+            together = subsets if replicas_of(network) else None
+            if subsets is not None and together is None:
+                data = (_rows(x, subsets[k]), y[subsets[k]])
+            histories.append(
+                train(network, data, likelihood, prior, recipe, subsets=together, callback=callback, device=place)
+            )
         take_back_(self.network_, self.likelihood_, every)
         self.history_ = mean_history(histories)
         self._rows_seen = y.shape[0] if weight is None else float(weight.sum())
@@ -249,7 +273,7 @@ class NPNEstimator(BaseEstimator):  # type: ignore[misc]
         if device.type == "cpu":
             network = copy.deepcopy(network).double()
         like = next(network.parameters())
-        parts = [network(_rows(x, slice(i, i + _CHUNK), like)) for i in range(0, X.shape[0], _CHUNK)]
+        parts = [network(_like(_rows(x, slice(i, i + _CHUNK)), like)) for i in range(0, X.shape[0], _CHUNK)]
         means, variances = (torch.cat([part[i].double().cpu() for part in parts], -2) for i in (0, 1))
         return Moments(means, variances)
 
@@ -340,8 +364,15 @@ def _is_count(value: Any) -> bool:
     return isinstance(value, numbers.Integral) and not isinstance(value, bool) and value > 0  # type: ignore[operator]
 
 
-def _rows(x: Any, rows: slice, like: torch.Tensor) -> Any:
+def _rows(x: Any, rows: Any) -> Any:
+    """Some rows of a CSR matrix, or of moments."""
     if scipy.sparse.issparse(x):
-        return x[rows].astype(np.float64 if like.dtype == torch.float64 else np.float32)
-    variance = None if x.variance is None else x.variance[rows].to(like)
-    return Moments(x.mean[rows].to(like), variance)
+        return x[rows]
+    return Moments(x.mean[rows], None if x.variance is None else x.variance[rows])
+
+
+def _like(x: Any, like: torch.Tensor) -> Any:
+    """Of the type of `like`, and where it is."""
+    if scipy.sparse.issparse(x):
+        return x.astype(np.float64 if like.dtype == torch.float64 else np.float32)
+    return Moments(x.mean.to(like), None if x.variance is None else x.variance.to(like))

@@ -86,6 +86,7 @@ class NPNClassifier(ClassifierMixin, NPNEstimator):  # type: ignore[misc]
         sample_weight: Any = None,
         X_variance: Any = None,
         progress: Progress | None = None,
+        subsets: Any = None,
     ) -> NPNClassifier:
         """Learn from rows X (rows, features) and labels y (rows,), of any type that can be sorted.
 
@@ -95,13 +96,17 @@ class NPNClassifier(ClassifierMixin, NPNEstimator):  # type: ignore[misc]
             sample_weight: (rows,) how many rows each one stands for.
             X_variance: Variances of measurement errors: a number, one for each feature, or the shape of X.
             progress: Called with the share of training that is done, from 0 to 1.
+            subsets: (n_estimators, n) numbers of the rows that each network may see, as for a bootstrap or
+                cross-validation; None: all see all. Scales of features and targets are those of all rows.
         """
         self._check_settings()
         X, y = self._check_rows(X, y, reset=True)
         check_classification_targets(y)
         weight = self._check_weight(sample_weight, X)
+        rows = self._check_subsets(subsets, X, weight)
         self._begin(X, np.unique(y), weight)
-        self._train(self.inputs_.moments(X, check_variance(X_variance, X)), self._numbers(y), weight, progress)
+        x = self.inputs_.moments(X, check_variance(X_variance, X))
+        self._train(x, self._numbers(y), weight, progress, rows)
         return self
 
     def partial_fit(

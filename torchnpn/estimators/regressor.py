@@ -18,6 +18,7 @@ from torchnpn.estimators.plan import Plan, regression_steps, units
 from torchnpn.estimators.predictive import Interval, Predictive
 from torchnpn.estimators.targets import KINDS, VARYING_NOISE, Kind, Units, in_units, parts_in_units
 from torchnpn.likelihoods import Likelihood, VarianceParts, mixed
+from torchnpn.moments import Moments
 from torchnpn.nn import Linear, MeanAndNoise, Sequential
 
 Array = NDArray[Any]
@@ -101,6 +102,7 @@ class NPNRegressor(RegressorMixin, NPNEstimator):  # type: ignore[misc]
         sample_weight: Any = None,
         X_variance: Any = None,
         progress: Progress | None = None,
+        subsets: Any = None,
     ) -> NPNRegressor:
         """Learn from rows X (rows, features) and targets y (rows,) or (rows, targets).
 
@@ -110,12 +112,15 @@ class NPNRegressor(RegressorMixin, NPNEstimator):  # type: ignore[misc]
             sample_weight: (rows,) how many rows each one stands for.
             X_variance: Variances of measurement errors: a number, one for each feature, or the shape of X.
             progress: Called with the share of training that is done, from 0 to 1.
+            subsets: (n_estimators, n) numbers of the rows that each network may see, as for a bootstrap or
+                cross-validation; None: all see all. Scales of features and targets are those of all rows.
         """
         self._check_settings()
         X, y = self._check_rows(X, y, reset=True, multi_output=True, y_numeric=True)
         weight = self._check_weight(sample_weight, X)
-        t = self._begin(X, y, weight)
-        self._train(self.inputs_.moments(X, check_variance(X_variance, X)), t, weight, progress)
+        rows = self._check_subsets(subsets, X, weight)
+        t = self._begin(X, y, weight, rows)
+        self._train(self.inputs_.moments(X, check_variance(X_variance, X)), t, weight, progress, rows)
         return self
 
     def partial_fit(self, X: Any, y: Any, sample_weight: Any = None, X_variance: Any = None) -> NPNRegressor:
@@ -136,7 +141,7 @@ class NPNRegressor(RegressorMixin, NPNEstimator):  # type: ignore[misc]
             raise ValueError(f'noise expects "constant" or "varying", got {self.noise!r}.')
         return VARYING_NOISE if self.family == "gaussian" and self.noise == "varying" else KINDS[self.family]
 
-    def _begin(self, X: Any, y: Array, weight: Array | None) -> Array:
+    def _begin(self, X: Any, y: Array, weight: Array | None, subsets: Array | None = None) -> Array:
         """Scales, and a network whose output starts at the mean of the targets; the targets in its units."""
         kind = self._kind
         self._flat = y.ndim == 1
@@ -144,7 +149,8 @@ class NPNRegressor(RegressorMixin, NPNEstimator):  # type: ignore[misc]
         self.n_outputs_ = columns.shape[1]
         likelihood = kind.likelihood(self.n_outputs_, self._replicas)
         likelihood.check_targets(torch.from_numpy(columns))
-        self.hidden_ = units(len(y)) if self.hidden is None else tuple(self.hidden)
+        seen = len(y) if subsets is None else subsets.shape[1]
+        self.hidden_ = units(seen) if self.hidden is None else tuple(self.hidden)
         self.inputs_ = Inputs.learn(X, weight, self.missing)
         self.units_ = kind.units(columns, weight)
         self._start(X.shape[1], likelihood.outputs(self.n_outputs_), likelihood)
@@ -200,6 +206,16 @@ class NPNRegressor(RegressorMixin, NPNEstimator):  # type: ignore[misc]
         with torch.no_grad():
             distribution = in_units(self.likelihood_.predict(self._latent(X, X_variance)), self.units_)  # type: ignore[arg-type]
         return Predictive(mixed(distribution) if replicas_of(self.network_) else distribution, self._flat)  # type: ignore[arg-type]
+
+    def predict_members(self, X: Any, *, X_variance: Any = None) -> Moments:
+        """Mean and variance that each network alone predicts, as arrays (n_estimators, rows) or (…, rows, targets)."""
+        check_is_fitted(self, "network_")
+        with torch.no_grad():
+            each = in_units(self.likelihood_.predict(self._latent(X, X_variance)), self.units_)  # type: ignore[arg-type]
+        parts = (
+            part.numpy() if replicas_of(self.network_) else part.numpy()[None] for part in (each.mean, each.variance)
+        )
+        return Moments(*(part[..., 0] if self._flat else part for part in parts))  # type: ignore[arg-type]
 
     def predict_interval(self, X: Any, level: float = 0.9, *, X_variance: Any = None) -> Interval:
         """Central intervals that hold a new target with probability `level`, as (low, high)."""
