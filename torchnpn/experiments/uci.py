@@ -1,26 +1,20 @@
 """Nine regression tables with their published splits: NPN, baselines run here, and what others have printed.
 
-NPN is the default `NPNRegressor`, with nothing set for any table; its mixture is of five such. They train in processes
-of their own, one a core, because a network this small is done on a CPU before a GPU has begun. The baselines train on
-the device, all splits and settings of a table at once. Settings that depend on the table are chosen for each split by
-rows held out of its training part.
+NPN is the default `NPNRegressor`, with nothing set for any table; its mixture is of five such. All networks of a table
+train at once on the device, and so do the baselines'. Settings of theirs that depend on the table are chosen for each
+split by rows held out of its training part.
 """
 
 from __future__ import annotations
 
-import functools
 import math
-import os
 import time
 from collections.abc import Callable
-from concurrent.futures import Executor, ProcessPoolExecutor, as_completed
-from multiprocessing import get_context
 from typing import Any, NamedTuple
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
 from torch import Tensor
 
 from torchnpn import datasets
@@ -82,35 +76,6 @@ def judged(predicted: PredictedReal, y: Tensor, scale: Tensor) -> dict[str, list
 # NPN ---------------------------------------------------------------------------------------------------------------
 
 
-class Job(NamedTuple):
-    """One fit of the default estimator."""
-
-    split: int
-    member: int
-    x: Array
-    y: Array
-    x_test: Array
-    settings: dict[str, Any]
-
-
-def fit(job: Job) -> tuple[Job, Array, Array, float]:
-    """The job without its arrays, mean and variance for each test row, and seconds; in a process of its own."""
-    with threadpool_limits(1):
-        torch.set_num_threads(1)
-        start = time.perf_counter()
-        model = NPNRegressor(random_state=MEMBERS * job.split + job.member, **job.settings).fit(job.x, job.y)
-        seconds = time.perf_counter() - start
-        mean, std = model.predict(job.x_test, return_std=True)
-    empty = np.empty(0)
-    return job._replace(x=empty, y=empty, x_test=empty), mean, std**2, seconds
-
-
-@functools.cache
-def _pool() -> Executor:
-    """Kept for all tables: a process takes seconds to start."""
-    return ProcessPoolExecutor(os.cpu_count(), mp_context=get_context("spawn"))
-
-
 def npn(task: Task, settings: dict[str, Any], progress: Progress) -> dict[str, Any]:
     """What one network reaches, the mean over the members of a split each judged alone; and their mixture."""
     predicted, seconds = members(task, settings, MEMBERS, progress)
@@ -122,17 +87,22 @@ def npn(task: Task, settings: dict[str, Any], progress: Progress) -> dict[str, A
 
 
 def members(task: Task, settings: dict[str, Any], count: int, progress: Progress) -> tuple[PredictedReal, float]:
-    """Predictions for the test rows of so many networks a split, in units of `task.scale`, and seconds a fit."""
-    splits, rows = task.y_test.shape[:2]
-    x, y, x_test = (part.double().numpy() for part in (task.x, task.y[..., 0], task.x_test))
-    jobs = [Job(i, k, x[i], y[i], x_test[i], settings) for i in range(splits) for k in range(count)]
-    moments, seconds = torch.empty(2, count, splits, rows, 1, dtype=torch.float64), []
-    for done, future in enumerate(as_completed([_pool().submit(fit, job) for job in jobs]), 1):
-        job, mean, variance, spent = future.result()
-        moments[:, job.member, job.split, :, 0] = torch.from_numpy(np.stack([mean, variance]))
-        seconds.append(spent)
-        progress(done / len(jobs))
-    return PredictedReal(*moments), rounded(float(np.mean(seconds)))
+    """Predictions for the test rows of so many networks a split, in units of `task.scale`, and seconds a network.
+
+    All networks of all splits are one ensemble, of which each sees the rows of its split: these lie one after the
+    other, and are in standard units, so that all of them are, too.
+    """
+    splits, rows = task.x.shape[:2]
+    network_of = np.arange(splits * count).reshape(splits, count)
+    seen = np.arange(splits * rows).reshape(splits, rows).repeat(count, axis=0)
+    x, y = (part.double().flatten(0, 1).numpy() for part in (task.x, task.y))
+    start = time.perf_counter()
+    model = NPNRegressor(n_estimators=splits * count, random_state=0, **settings)
+    model.fit(x, y[:, 0], progress=progress, subsets=seen)
+    seconds = rounded((time.perf_counter() - start) / (splits * count))
+    found = [model.predict_members(x_test.double().numpy()) for x_test in task.x_test]
+    own = [np.stack(each)[:, own] for each, own in zip(found, network_of, strict=True)]  # type: ignore[arg-type]
+    return PredictedReal(*torch.from_numpy(np.stack(own, 2))[..., None]), seconds  # (count, splits, rows, 1)
 
 
 # Baselines ---------------------------------------------------------------------------------------------------------
@@ -221,12 +191,10 @@ def planned(name: str, table: str, splits: int | None, options: Options) -> Cell
         settings = {**settings, "hidden": HIDDEN.get(table, 50)}
 
     def run(progress: Progress) -> dict[str, Any]:
-        where = settings if name == "npn" else {**settings, "device": str(options.device)}
-        return method(Task.of(table, splits), where, progress)
+        return method(Task.of(table, splits), {**settings, "device": str(options.device)}, progress)
 
-    alone = {"single": "mean of members"} if name == "npn" else {}
-    about = {**settings, "splits": splits or "all", "members": MEMBERS, **alone}
-    return Cell(f"{name}/{table}", about, run, device="cpu" if name == "npn" else None)
+    about = {**settings, "splits": splits or "all", "members": MEMBERS}
+    return Cell(f"{name}/{table}", about, run)
 
 
 EXPERIMENT = Experiment(

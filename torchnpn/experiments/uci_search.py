@@ -45,10 +45,10 @@ def cells(options: Options) -> list[Cell]:
 
         def run(progress: Progress) -> dict[str, Any]:
             task = cut(Task.of(name, splits))
-            predicted, seconds = members(task, settings, 1, progress)
+            predicted, seconds = members(task, {**settings, "device": str(options.device)}, 1, progress)
             return {**judged(predicted, task.y_test, task.scale), "seconds_a_fit": seconds}
 
-        return Cell(f"{variant}/{name}", {**settings, "splits": splits}, run, device="cpu")
+        return Cell(f"{variant}/{name}", {**settings, "splits": splits}, run)
 
     names = QUICK_SETS if options.quick else SETS
     everywhere, large = list(VARIANTS)[:2], list(VARIANTS)[2:]
