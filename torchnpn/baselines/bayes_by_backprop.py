@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import torch
@@ -51,21 +50,21 @@ class BayesByBackprop:
         with seeded(self.settings.seed, self.settings.device):
             network = SampledNetwork(x.shape[-1], replicas, self.task, self.settings, self.initial_std)
 
-            def part(mean: Tensor, raw_std: Tensor, noise: Tensor) -> tuple[Tensor, Tensor]:
+            def drawn_weights(mean: Tensor, raw_std: Tensor, noise: Tensor) -> tuple[Tensor, Tensor]:
                 drawn = draw(mean, raw_std, noise)
                 return drawn.weights, divergence(drawn)
 
-            in_few_kernels = fused(part, self.settings.device)
+            in_few_kernels = fused(drawn_weights, self.settings.device)
 
             def loss(x: Tensor, y: Tensor) -> Tensor:
-                weights, kl = zip(*(in_few_kernels(*one) for one in network.noisy()), strict=True)
-                return weight * torch.stack(kl).sum(0) - network.head.log_prob(network(x, weights), y).mean(-1)
+                weights, kl = in_few_kernels(*network.noisy())
+                return weight * kl - network.head.log_prob(network(x, weights), y).mean(-1)
 
             minimise(loss, network.parameters, rows, self.settings)
 
         def answer(x: Tensor) -> Predicted:
             def one_pass() -> Tensor:
-                weights = [draw(*one).weights for one in network.noisy()]
+                weights = draw(*network.noisy()).weights
                 return passes(lambda x: network(x, weights), x, replicas, max(network.sizes))
 
             with seeded(self.settings.seed, self.settings.device):
@@ -76,6 +75,9 @@ class BayesByBackprop:
 
 class SampledNetwork:
     """Linear layers whose weights are given with each pass; it holds their distributions.
+
+    All weights lie in one row, those of a layer (in, out) before its biases, and one layer after the other: a draw of
+    all is one operation.
 
     Args:
         inputs: How many there are.
@@ -89,21 +91,24 @@ class SampledNetwork:
         self.head = task.head(replicas)
         self.activation = activation(settings.activation)
         self.sizes = [inputs, *settings.hidden, self.head.outputs]
+        self.shapes = [(rows, n_out) for n_in, n_out in itertools.pairwise(self.sizes) for rows in (n_in, 1)]
+        parts = [
+            replicas.zeros(n_in + 1, n_out).normal_(0, 1 / math.sqrt(n_in + 1)).flatten(1)
+            for n_in, n_out in itertools.pairwise(self.sizes)
+        ]
+        self.mean = torch.cat(parts, 1)[:, None].requires_grad_()  # (networks, 1, weights)
         raw_std = replicas.number("initial_std", initial_std).expm1().log()
-        self.means: list[Tensor] = []  # weight (networks, in, out) and bias (networks, 1, out) of each layer in turn
-        for n_in, n_out in itertools.pairwise(self.sizes):
-            std = 1 / math.sqrt(n_in + 1)
-            self.means += [replicas.zeros(rows, n_out).normal_(0, std).requires_grad_() for rows in (n_in, 1)]
-        self.raw_stds = [raw_std.expand_as(mean).clone().requires_grad_() for mean in self.means]
-        self.parameters = self.means + self.raw_stds + self.head.parameters
+        self.raw_std = raw_std.expand_as(self.mean).clone().requires_grad_()
+        self.parameters = [self.mean, self.raw_std, *self.head.parameters]
 
-    def noisy(self) -> list[tuple[Tensor, Tensor, Tensor]]:
-        """What a draw of each weight and bias needs: its mean, ρ, and noise N(0, 1)."""
-        pairs = zip(self.means, self.raw_stds, strict=True)
-        return [(mean, raw_std, torch.randn_like(mean)) for mean, raw_std in pairs]
+    def noisy(self) -> tuple[Tensor, Tensor, Tensor]:
+        """What a draw needs: mean and ρ of each weight, and noise N(0, 1)."""
+        return self.mean, self.raw_std, torch.randn_like(self.mean)
 
-    def __call__(self, x: Tensor, weights: Sequence[Tensor]) -> Tensor:  # (networks, rows, inputs -> outputs)
-        for number, (weight, bias) in enumerate(zip(weights[::2], weights[1::2], strict=True)):
+    def __call__(self, x: Tensor, drawn: Tensor) -> Tensor:  # (networks, rows, inputs -> outputs)
+        parts = drawn[:, 0].split([math.prod(shape) for shape in self.shapes], 1)
+        matrices = [part.unflatten(1, shape) for part, shape in zip(parts, self.shapes, strict=True)]
+        for number, (weight, bias) in enumerate(zip(matrices[::2], matrices[1::2], strict=True)):
             a = self.activation(x) if number else x
             x = torch.baddbmm(bias, a, weight)
         return x
