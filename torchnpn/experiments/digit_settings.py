@@ -21,7 +21,7 @@ CHOSEN: dict[str, Setting] = {  # for 50,000 images
     "gamma": _LONG
     | {
         "epochs": 100,
-        "learning_rate": 0.03,
+        "learning_rate": 0.02,
         "prior_precision": 1.0,
         "kl_weight": 0.0,
         "input_rate": 0.2,
@@ -30,12 +30,12 @@ CHOSEN: dict[str, Setting] = {  # for 50,000 images
     },
     "dropout": _LONG | {"learning_rate": 0.0003, "prior_precision": 10.0, "input_rate": 0.2, "rate": 0.3},
     "dropout_alone": _LONG | {"prior_precision": 0.0, "input_rate": 0.2, "rate": 0.5},  # best of those without decay
-    "bbb": _LONG | {"prior": "mixture", "prior_std": 1.0, "kl_weight": 0.1, "initial_std": 0.02, "samples": 50},
-    "bdk": _LONG | {"step_size": 4e-6, "prior_precision": 10.0, "input_noise": 0.1},
+    "bbb": _LONG | {"prior": "gaussian", "prior_std": 0.1, "kl_weight": 0.01, "initial_std": 0.01, "samples": 50},
+    "bdk": _LONG | {"step_size": 4e-6, "prior_precision": 1.0, "input_noise": 0.01},
     "ensemble": _LONG,  # nothing was searched: plain networks
 }
 
-STEPS = {100: 1_500, 500: 3_000, 2_000: 5_000, 10_000: 8_000}  # of training, by the number of images
+STEPS = {100: 1_500, 500: 4_000, 2_000: 8_000, 10_000: 16_000}  # of training, by the number of images
 
 
 def training(size: int) -> Setting:
