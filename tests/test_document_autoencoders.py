@@ -234,7 +234,7 @@ def test_a_step_never_makes_the_host_wait(settings):
     counts, _ = communities(documents=16)
     settings = replace(settings, **SMALL)
     x, y = settings.inputs(counts), settings.targets(counts)
-    network, likelihood = settings.network(x, word_means(y)), settings._likelihood()
+    network, likelihood = settings.network(x, word_means(y)), settings.likelihood()
     rows = as_batches((x, y), torch.device("cpu")).with_gathering()
     numbers, share = torch.arange(16), torch.full((16,), 1 / 16)
     with NoWaiting():
@@ -256,7 +256,7 @@ def test_steps_that_a_graph_can_hold_learn_too(settings):
         optimizer=adam_with_own_rates(network, 0.01, 0.0),
         scheduler=warm_cosine(3),
     )
-    training = device_training(network, (x, y), settings._likelihood(), None, recipe)
+    training = device_training(network, (x, y), settings.likelihood(), None, recipe)
     losses = [training.epoch(number)[0] for number in range(8)]
     assert losses[-1] < losses[0]
 

@@ -19,7 +19,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from torchnpn import io, likelihoods, nn
-from torchnpn.estimators import NPNAutoencoder, NPNClassifier, NPNRegressor
+from torchnpn.estimators import LinkPredictor, NPNAutoencoder, NPNClassifier, NPNRegressor
 from torchnpn.io import ModelFileError
 
 
@@ -343,11 +343,13 @@ def models() -> dict[str, object]:
         "regressor": NPNRegressor(**fast).fit(X, y[:, 0]),
         "classifier": NPNClassifier(**fast).fit(X, np.where(y[:, 0] > 0, "yes", "no")),
         "autoencoder": NPNAutoencoder(**fast).fit(X),
+        "words": NPNAutoencoder("gamma", **fast).fit(abs(X)),
+        "links": LinkPredictor(negatives=9, random_state=0).fit((X, y**2), [(0, 1), (2, 3)]),
     }
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["network", "likelihood", "regressor", "classifier", "autoencoder"])
+@pytest.mark.parametrize("name", ["network", "likelihood", "regressor", "classifier", "autoencoder", "words", "links"])
 @BOUNDED
 @given(data=st.data())
 def test_random_changes_of_descriptions(tmp_path, name, data):

@@ -122,7 +122,7 @@ class Autoencoder:
         """
         matrix = checked_counts(counts, whole=self.needs_whole_counts)
         x, y = self.inputs(matrix), self.targets(matrix)
-        network, likelihood = self.network(x, word_means(y)), self._likelihood()
+        network, likelihood = self.network(x, word_means(y)), self.likelihood()
         recipe = Recipe(
             epochs=self.epochs,
             batch_size=self.batch_size,
@@ -144,7 +144,14 @@ class Autoencoder:
             means: (terms,) of the targets, where the outputs start.
         """
         generator = torch.Generator().manual_seed(self.seed)
-        sizes = [x.shape[1], *self.hidden, *reversed(self.hidden[:-1]), x.shape[1]]
+        network = self.layers(x.shape[1], generator)
+        start = start_gaussian_ if self.family == "gaussian" else start_positive_
+        start(network, x, self._outputs_of(means), self.initial_variance, generator)
+        return network
+
+    def layers(self, terms: int, generator: torch.Generator | None = None) -> Sequential:
+        """Its layers for so many terms, with any weights."""
+        sizes = [terms, *self.hidden, *reversed(self.hidden[:-1]), terms]
         options: dict[str, Any] = {
             "bias": self.bias,
             "family": "gaussian" if self.family == "gaussian" else "gamma",
@@ -156,10 +163,7 @@ class Autoencoder:
                 layers.append(WordLinear(n_in, n_out, input_noise=self.input_noise, **options))
             else:
                 layers += [self._activation(), Linear(n_in, n_out, **options)]
-        network = Sequential(*layers)
-        start = start_gaussian_ if self.family == "gaussian" else start_positive_
-        start(network, x, self._outputs_of(means), self.initial_variance, generator)
-        return network
+        return Sequential(*layers)
 
     def _activation(self) -> nn.Module:
         if self.activation == "identity":
@@ -174,7 +178,8 @@ class Autoencoder:
             return means + self.epsilon if self.loss == "gamma" else means
         return np.log(means) - np.log1p(-means) if self.family == "gaussian" else -np.log1p(-means)
 
-    def _likelihood(self) -> Likelihood:
+    def likelihood(self) -> Likelihood:
+        """Of the words."""
         if self.loss == "bce":
             return CrossEntropy() if self.family == "gaussian" else BernoulliPoisson()
         if self.loss == "gaussian":

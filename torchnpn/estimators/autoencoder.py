@@ -1,41 +1,87 @@
-"""Representations with a second order: mean and variance of a hidden layer for every row."""
+"""Representations with a second order: mean and variance of a hidden layer for every row or document."""
 
 from __future__ import annotations
 
-from typing import Any
+import numbers
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from functools import partial
+from typing import Any, Self
 
 import numpy as np
-import scipy.sparse
-import torch
 from numpy.typing import NDArray
-from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
-from sklearn.utils.validation import check_array, check_is_fitted
+from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
+from sklearn.utils import check_random_state
+from sklearn.utils.metaestimators import available_if
+from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 
-from torchnpn.estimators.base import NPNEstimator, Progress
-from torchnpn.estimators.inputs import Inputs, check_variance
-from torchnpn.likelihoods import GaussianNoise, Likelihood
+from torchnpn.documents import GAMMA, GAUSSIAN, POISSON, Autoencoder, Reconstruction
+from torchnpn.estimators import state
+from torchnpn.estimators.autoencoder_progress import tell
+from torchnpn.estimators.base import Progress
+from torchnpn.estimators.table_autoencoder import TableAutoencoder
+from torchnpn.estimators.word_autoencoder import WordAutoencoder
+from torchnpn.likelihoods import Likelihood
 from torchnpn.moments import Moments
 from torchnpn.nn import Sequential
+from torchnpn.training import History
 
 Array = NDArray[Any]
+_PRESETS = {"gaussian": GAUSSIAN, "gamma": GAMMA, "poisson": POISSON}
+_LATER = ("family", "loss", "masking", "input_noise", "tau", "bias")  # settings that early model files lack
+_NUMBERS: dict[str, tuple[Callable[[Any], bool], str]] = {
+    "masking": (lambda x: 0 <= x < 1, "from 0 to below 1"),
+    "input_noise": (lambda x: 0 <= x < 1, "from 0 to below 1"),
+    "tau": (lambda x: 0 < x < np.inf, "above 0"),
+}
+_FOR_COUNTS = 'This is there for counts only, not with the loss "noise", which is for tables.'
+_FEWEST_STEPS, _LEAST_BATCH = 32, 16  # of an epoch: with fewer, 60 epochs of some hundred documents learn little
 
 
-class NPNAutoencoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, NPNEstimator):  # type: ignore[misc]
+def _has_words(estimator: NPNAutoencoder) -> bool:
+    """Whether there are topics and the like."""
+    if not estimator._of_words:
+        raise AttributeError(_FOR_COUNTS)
+    return True
+
+
+class NPNAutoencoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]
     """An autoencoder of distributions (paper, Section 4.3): the last hidden layer is the code, a mirror decodes it.
 
+    It is made for one of two kinds of rows. Those of a table, with columns of any units and sign, are standardised and
+    given back with a learnt noise: the loss "noise", the default. Those of counts ≥ 0, such as bags of words, are
+    scaled each by itself, so that a document's length says nothing: the other losses. A setting that is None is chosen
+    by the family, as `torchnpn.documents` has it.
+
     Args:
+        family: Of weights and neurons: "gaussian", or for counts also "gamma" and "poisson", whose weights are gamma.
         hidden: Units of the encoder's layers; the last is the size of the code.
-        activation: Name of a map for all layers but the output.
-        missing: What NaN in X stands for: "marginal", the mean and variance of its feature in the training rows; or
-            "conditional", those given the other values of its row, better where features say much about each other.
-        dropout: Probability of dropping a hidden unit in training.
-        kl_weight: Weight of the KL from the weights' prior at the end of training.
-        learning_rate: Of Adam; falls to zero along half a cosine.
+        activation: Of all layers but the output. Gaussian networks: a name of `nn`'s activations, "tanh" by default.
+            Gamma and Poisson ones: "saturating", v(x) = 1 - exp(-τ x); "saturating_kl", for Poisson, the same with the
+            paper's KL map. For counts also "identity".
+        loss: None chooses "noise", "bce" and "poisson" for the three families. "noise": -log N(x; o_m, o_s + σ²) with a
+            learnt σ². For counts: "bce", cross-entropy; "gaussian", the paper's KL to N(y, ε); "l2", E (y - o)²; and in
+            gamma and Poisson networks "gamma" and "poisson", -log p(y) of whole counts.
+        masking: For counts, share of a document's words that is dropped in training.
+        input_noise: For counts, p of an input variance p/(1 - p) x², the same noise in closed form.
+        tau: τ of "saturating".
+        bias: For counts, whether layers have biases. family="gamma", activation="identity", bias=False is a nonnegative
+            matrix factorisation.
+        missing: What NaN in a table stands for: "marginal", the mean and variance of its feature in the training rows;
+            or "conditional", those given the other values of its row, better where features say much about each other.
+        dropout: For tables, probability of dropping a hidden unit in training.
+        kl_weight: Weight of the KL from the weights' prior; for tables at the end of training, 1 by default.
+        learning_rate: Of Adam; falls to zero along half a cosine. 1e-3 by default for tables.
         batch_size: Rows in a minibatch; None chooses by the number of rows.
-        max_epochs: Passes over the rows; None chooses by the number of rows.
-        device: "auto" (a GPU, if there is one and the network is not small), "cpu", "cuda", …
+        max_epochs: Passes over the rows; None chooses by the number of rows of a table, and 60 for counts.
+        device: "auto" (a GPU, if there is one; but a small network for tables stays on the CPU), "cpu", "cuda", …
         random_state: Seed, for the same result every time.
         verbose: 1 prints ten lines on the way.
+
+    Attributes:
+        network_: From rows to rows.
+        likelihood_: Of the rows.
+        history_: Of training.
 
     Examples:
         >>> from sklearn.datasets import load_digits
@@ -44,30 +90,59 @@ class NPNAutoencoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, NPNEstim
         >>> code = encoder.transform_dist(X[:3])
         >>> code.mean.shape, code.variance.shape
         ((3, 8), (3, 8))
+        >>> from scipy.sparse import csr_matrix
+        >>> counts = csr_matrix(X)  # a pixel is a word
+        >>> encoder = NPNAutoencoder("gamma", hidden=(32, 8), max_epochs=2, random_state=0).fit(counts)
+        >>> encoder.transform(counts).shape
+        (1797, 8)
     """
 
-    _steps, _most_epochs = 1_000, 200  # its tanh takes ten times as long as ReLU
+    network_: Sequential
+    likelihood_: Likelihood
+    history_: History
+    n_features_in_: int
+    body_: TableAutoencoder | WordAutoencoder
 
     def __init__(
         self,
+        family: str = "gaussian",
         hidden: tuple[int, ...] = (100, 50),
-        activation: str = "tanh",
+        activation: str | None = None,
         *,
+        loss: str | None = None,
+        masking: float | None = None,
+        input_noise: float | None = None,
+        tau: float | None = None,
+        bias: bool | None = None,
         missing: str = "marginal",
         dropout: float = 0.0,
-        kl_weight: float = 1.0,
-        learning_rate: float = 1e-3,
+        kl_weight: float | None = None,
+        learning_rate: float | None = None,
         batch_size: int | None = None,
         max_epochs: int | None = None,
         device: str = "auto",
         random_state: Any = None,
         verbose: int = 0,
     ) -> None:
-        self.hidden, self.activation = hidden, activation
+        self.family, self.hidden, self.activation, self.loss = family, hidden, activation, loss
+        self.masking, self.input_noise, self.tau, self.bias = masking, input_noise, tau, bias
         self.missing, self.dropout = missing, dropout
         self.kl_weight, self.learning_rate = kl_weight, learning_rate
         self.batch_size, self.max_epochs = batch_size, max_epochs
         self.device, self.random_state, self.verbose = device, random_state, verbose
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        tags.input_tags.allow_nan = not self._of_words
+        tags.input_tags.positive_only = self._of_words
+        return tags
+
+    @property
+    def _of_words(self) -> bool:
+        return self.family != "gaussian" if self.loss is None else self.loss != "noise"
+
+    # Training ----------------------------------------------------------------------------------------------------
 
     def fit(
         self,
@@ -76,36 +151,118 @@ class NPNAutoencoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, NPNEstim
         sample_weight: Any = None,
         X_variance: Any = None,
         progress: Progress | None = None,
-    ) -> NPNAutoencoder:
+    ) -> Self:
         """Learn to give back the rows X.
 
         Args:
-            X: Array, frame or CSR matrix; NaN where a value is missing: its mean is what it should give back.
+            X: Array, frame or CSR matrix. In a table, NaN where a value is missing: its mean is what it should give
+                back. Counts are numbers ≥ 0, whole ones for the losses "gamma" and "poisson"; they are made dense for
+                no more than a batch at a time.
             y: Ignored.
-            sample_weight: (rows,) how many rows each one stands for.
-            X_variance: Variances of measurement errors: a number, one for each feature, or the shape of X.
+            sample_weight: For tables, (rows,) how many rows each one stands for.
+            X_variance: For tables, variances of measurement errors: a number, one for each feature, or the shape of X.
             progress: Called with the share of training that is done, from 0 to 1.
         """
         self._check_settings()
-        if not self.hidden:
-            raise ValueError("hidden expects at least one layer, the code, got none.")
         X = self._check_rows(X, reset=True)
-        weight = self._check_weight(sample_weight, X)
-        self.inputs_ = Inputs.learn(X, weight, self.missing)
-        x = self.inputs_.moments(X, check_variance(X_variance, X))
-        self._start(X.shape[1], X.shape[1], GaussianNoise())
-        self._train(x, x if scipy.sparse.issparse(x) else x.mean, weight, progress)
+        if self._of_words:
+            _refuse_for_words(sample_weight=sample_weight, X_variance=X_variance)
+            settings = self._word_settings(int(check_random_state(self.random_state).randint(2**31 - 1)), X.shape[0])
+            told = self.verbose or progress is not None
+            callback = partial(tell, self.verbose, settings.epochs, progress) if told else None
+            self._take(WordAutoencoder.fit(X, settings, callback))
+        else:
+            self._take(TableAutoencoder(**self._table_settings()).fit(X, sample_weight, X_variance, progress))
         return self
 
-    def _build(
-        self, n_in: int, n_out: int, generator: torch.Generator | None = None, replicas: tuple[int, ...] = ()
-    ) -> Sequential:
-        return self._network([n_in, *self.hidden, *reversed(self.hidden[:-1]), n_out], generator, replicas)
+    def _take(self, body: TableAutoencoder | WordAutoencoder) -> None:
+        self.body_, self.network_ = body, body.network_
+        self.likelihood_, self.history_ = body.likelihood_, body.history_
 
     @property
-    def _encoder_modules(self) -> int:
-        """How many modules lead to the code: a linear layer and an activation each, and perhaps dropout."""
-        return len(self.hidden) * (3 if self.dropout else 2)
+    def n_iter_(self) -> int:
+        """Passes over the training rows."""
+        check_is_fitted(self, "body_")
+        return len(self.history_.epochs)
+
+    # Settings ----------------------------------------------------------------------------------------------------
+
+    def _given(self, names: Sequence[str]) -> dict[str, Any]:
+        """Those of the settings that are not left to be chosen."""
+        return {name: value for name in names if (value := getattr(self, name)) is not None}
+
+    def _table_settings(self) -> dict[str, Any]:
+        return self._given(TableAutoencoder._get_param_names())
+
+    def _word_settings(self, seed: int, documents: int) -> Autoencoder:
+        """The family's settings, changed as asked for; where documents are few, in smaller batches."""
+        preset = _PRESETS[self.family]
+        batch_size = self.batch_size or min(preset.batch_size, max(documents // _FEWEST_STEPS, _LEAST_BATCH))
+        names = ("activation", "loss", "masking", "input_noise", "tau", "bias", "kl_weight", "learning_rate")
+        return replace(
+            preset,
+            hidden=tuple(self.hidden),
+            batch_size=batch_size,
+            epochs=self.max_epochs or preset.epochs,
+            seed=seed,
+            device=self.device,
+            **self._given(names),
+        )
+
+    def _check_settings(self) -> None:
+        """Raise for settings that no network can be made of, or that mean nothing for such rows."""
+        if not isinstance(self.family, str) or self.family not in _PRESETS:
+            raise ValueError(f"family expects one of {', '.join(_PRESETS)}, got {self.family!r}.")
+        if not isinstance(self.hidden, (tuple, list)) or not self.hidden:
+            raise ValueError(f"hidden expects at least one layer, the code, such as (100, 50), got {self.hidden!r}.")
+        for name, (fits, words) in _NUMBERS.items():
+            value = getattr(self, name)
+            number = isinstance(value, numbers.Real) and not isinstance(value, bool)
+            if value is not None and not (number and fits(value)):
+                raise ValueError(f"{name} expects a number {words}, or None to choose it, got {value!r}.")
+        if not (self.bias is None or isinstance(self.bias, (bool, np.bool_))):
+            raise ValueError(f"bias expects True, False or None to choose it, got {self.bias!r}.")
+        known = {"activation": "tanh"} if self._of_words else {}  # activations of words are checked with their family
+        TableAutoencoder(**{**self._table_settings(), **known})._check_settings()
+        if self._of_words:
+            self._check_word_settings()
+        else:
+            self._check_no_word_settings()
+
+    def _check_word_settings(self) -> None:
+        self._word_settings(seed=0, documents=1)  # which checks the loss and the activation
+        for name, usual in (("missing", "marginal"), ("dropout", 0.0)):
+            if getattr(self, name) != usual:
+                raise ValueError(
+                    f'{name}={getattr(self, name)!r} is for tables, that is for the loss "noise": counts have no '
+                    "missing values, and masking is their dropout. Leave it out."
+                )
+
+    def _check_no_word_settings(self) -> None:
+        if self.family != "gaussian":
+            raise ValueError(
+                f'loss="noise" expects family="gaussian", got {self.family!r}. For counts take loss="bce" or None.'
+            )
+        if given := self._given(("masking", "input_noise", "tau", "bias")):
+            raise ValueError(
+                f'{", ".join(given)} is for counts, not for the loss "noise", which is for tables. Take loss="bce" for '
+                "counts; for a table give fit X_variance, and dropout."
+            )
+
+    # Codes -------------------------------------------------------------------------------------------------------
+
+    def _check_rows(self, X: Any, reset: bool) -> Any:
+        words = self._of_words if reset else isinstance(self.body_, WordAutoencoder)
+        rows = validate_data(
+            self,
+            X,
+            accept_sparse="csr",
+            dtype=[np.float64, np.float32],
+            ensure_all_finite=True if words else "allow-nan",
+            ensure_non_negative=words,
+            reset=reset,
+        )
+        return rows
 
     @property
     def _n_features_out(self) -> int:
@@ -117,40 +274,112 @@ class NPNAutoencoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, NPNEstim
 
     def transform_dist(self, X: Any, *, X_variance: Any = None) -> Moments:
         """Means and variances of the code: the paper's second-order representation, as arrays (rows, code)."""
-        check_is_fitted(self, "network_")
-        code = self._latent(X, X_variance, self.network_[: self._encoder_modules])
-        return Moments(code.mean.numpy(), code.variance.numpy())  # type: ignore[arg-type, union-attr]
+        return self._fitted(X_variance).transform_dist(self._check_rows(X, reset=False), X_variance)
 
     def inverse_transform(self, Z: Any) -> Array:
-        """Rows decoded from codes, in the units of X."""
-        check_is_fitted(self, "network_")
+        """Rows decoded from codes, in the units of X.
+
+        For counts they are the expected words of scaled documents, as the loss has its targets: with "bce" the
+        probability that a word is there; else counts over the largest one of a document or, in gamma and Poisson
+        networks, with a sum of about 10.
+        """
+        body = self._fitted(None)
         Z = check_array(Z, dtype=np.float32)
-        device = next(self.network_.parameters()).device
-        with torch.no_grad():
-            z = self.network_[self._encoder_modules :](torch.from_numpy(Z).to(device)).mean.cpu().double().numpy()
-        rows: Array = z * self.inputs_.scale + self.inputs_.center
-        return rows
+        if Z.shape[1] != self._n_features_out:
+            raise ValueError(f"inverse_transform expects codes of {self._n_features_out} units, got {Z.shape[1]}.")
+        return body.inverse_transform(Z)
 
     def score_samples(self, X: Any, *, X_variance: Any = None) -> Array:
-        """log p(row) of each row's reconstruction in nats, in standardised units; low for rows unlike those seen."""
-        check_is_fitted(self, "network_")
-        X = self._check_rows(X, reset=False)
-        x = self.inputs_.moments(X, None)
-        target = torch.from_numpy(x.toarray()) if scipy.sparse.issparse(x) else x.mean
-        with torch.no_grad():
-            predictive = self.likelihood_.predict(self._latent(X, X_variance))
-            logs: Array = predictive.log_prob(target.double()).sum(-1).numpy()
-        return logs
+        """How well each row is given back, (rows,); low for rows unlike those seen.
+
+        In a table it is log p(row) in nats, in standardised units; for counts minus the loss.
+        """
+        return self._fitted(X_variance).score_samples(self._check_rows(X, reset=False), X_variance)
 
     def score(self, X: Any, y: Any = None) -> float:
         """Mean of `score_samples`."""
         return float(self.score_samples(X).mean())
 
-    # Model files -------------------------------------------------------------------------------------------------
+    def _fitted(self, X_variance: Any) -> TableAutoencoder | WordAutoencoder:
+        check_is_fitted(self, "body_")
+        if isinstance(self.body_, WordAutoencoder):
+            _refuse_for_words(X_variance=X_variance)
+        return self.body_
+
+    # Words -------------------------------------------------------------------------------------------------------
+
+    @available_if(_has_words)  # type: ignore[untyped-decorator]
+    def reconstruction(self, X: Any) -> Reconstruction:
+        """For counts: the loss of each document, and the summed variance of its words, the network's own doubt."""
+        check_is_fitted(self, "body_")
+        return self._words.reconstruction(self._check_rows(X, reset=False))
+
+    @available_if(_has_words)  # type: ignore[untyped-decorator]
+    def topics(self, vocabulary: Sequence[str] | None = None, words: int = 10) -> list[list[str]]:
+        """For counts: the words of largest weight of each unit of the code.
+
+        Only in gamma and Poisson networks do positive weights make topics to be read.
+
+        Args:
+            vocabulary: Names of the features; None takes those of the frame it was fitted on.
+            words: How many of each topic.
+        """
+        check_is_fitted(self, "body_")
+        if vocabulary is None and (vocabulary := getattr(self, "feature_names_in_", None)) is None:
+            raise ValueError("topics expects a vocabulary, a name for each feature: it was fitted without names.")
+        return self._words.encoder.topics(vocabulary, words)
 
     @property
-    def _targets(self) -> int:
-        return int(self.n_features_in_)
+    def components_(self) -> Array:  # (code, words)
+        """For counts: what a unit of the code adds to each word, the product of the decoder's mean weights."""
+        return self._words.encoder.components
 
-    def _read_target(self, plain: dict[str, Any], arrays: dict[str, Any]) -> Likelihood:
-        return GaussianNoise()
+    @property
+    def _words(self) -> WordAutoencoder:
+        if not isinstance(self.body_, WordAutoencoder):
+            raise AttributeError(_FOR_COUNTS)
+        return self.body_
+
+    # Model files -------------------------------------------------------------------------------------------------
+
+    def _state(self) -> tuple[dict[str, Any], dict[str, Any]]:
+        """All that codes need, as plain values and arrays."""
+        check_is_fitted(self, "body_")
+        plain, arrays = self.body_._state()
+        names = getattr(self, "feature_names_in_", None)
+        own = {
+            "settings": state.plain_settings(self.get_params(deep=False)),
+            "feature_names": None if names is None else [str(name) for name in names],
+        }
+        return {**plain, **own}, arrays
+
+    @classmethod
+    def _from_state(cls, plain: dict[str, Any], arrays: dict[str, Any]) -> Self:
+        """The inverse of `_state`; a ValueError for anything that `_state` cannot have written."""
+        usual, given = cls().get_params(deep=False), plain.get("settings")
+        if isinstance(given, dict):
+            given = {**{name: usual[name] for name in _LATER}, **given}
+        model = cls(**state.checked_settings(given, set(usual)))
+        model._check_settings()
+        features = model.n_features_in_ = state.checked_count(plain.get("features"), "features")
+        names = state.checked_names(plain.get("feature_names"), features)
+        if names is not None:
+            model.feature_names_in_ = names
+        if model._of_words:
+            seed = state.checked_count(plain.get("seed"), "seed", least=0)
+            settings = model._word_settings(seed, documents=1)
+            model._take(WordAutoencoder._from_state(settings, features, arrays))
+        else:
+            table = TableAutoencoder(**model._table_settings())
+            own = {"settings": state.plain_settings(table.get_params()), "feature_names": None}
+            model._take(TableAutoencoder._from_state({**plain, **own}, arrays))
+        for kind, found, expected in zip(("values", "arrays"), (plain, arrays), model._state(), strict=True):
+            if set(found) != set(expected):
+                raise ValueError(f"An autoencoder expects the {kind} {sorted(expected)}, got {sorted(found)}.")
+        return model
+
+
+def _refuse_for_words(**given: Any) -> None:
+    for name, value in given.items():
+        if value is not None:
+            raise ValueError(f'{name} is for tables, that is for the loss "noise", got it with counts. Leave it out.')

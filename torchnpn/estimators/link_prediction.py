@@ -14,10 +14,10 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 from torch import Tensor
 
-from torchnpn.estimators import link_scores
+from torchnpn.estimators import link_scores, state
 from torchnpn.estimators.link_posterior import LinkPosterior, learn
 from torchnpn.estimators.negative_pairs import negative_pairs
-from torchnpn.estimators.pair_features import LENGTHS, USES, PairFeatures
+from torchnpn.estimators.pair_features import LENGTHS, USES, PairFeatures, Products
 from torchnpn.maps import accurate
 from torchnpn.moments import Moments
 
@@ -126,11 +126,16 @@ class LinkPredictor(BaseEstimator):  # type: ignore[misc]
         linked = torch.arange(len(x), device=x.device) < len(positive)
         found = learn(x / unit, linked, None if isinstance(self.precision, str) else float(self.precision))
         units = torch.cat([unit, unit.new_ones(1)])
-        self.posterior_ = LinkPosterior(
-            found.mean / units, found.covariance / torch.outer(units, units), found.precision
+        self._take(
+            LinkPosterior(found.mean / units, found.covariance / torch.outer(units, units), found.precision),
+            (len(positive), len(negative)),
         )
-        self.coef_, self.intercept_ = self.posterior_.mean[:-1].cpu().numpy(), float(self.posterior_.mean[-1])
-        self.precision_, self.pairs_ = found.precision, (len(positive), len(negative))
+
+    def _take(self, posterior: LinkPosterior, pairs: tuple[int, int]) -> None:
+        covariance = posterior.covariance.contiguous()  # by rows, as from a file: sums in one order, the same bits
+        self.posterior_ = posterior._replace(covariance=covariance)
+        self.precision_, self.pairs_ = posterior.precision, pairs
+        self.coef_, self.intercept_ = posterior.mean[:-1].cpu().numpy(), float(posterior.mean[-1])
 
     def _check_settings(self) -> None:
         for name, known in (("pairs", LENGTHS), ("variance", USES)):
@@ -187,6 +192,74 @@ class LinkPredictor(BaseEstimator):  # type: ignore[misc]
         """Scores of all pairs of two lists of nodes, (rows, columns), float32; see `score_blocks`."""
         blocks: Array = np.concatenate([block.cpu().numpy() for block in self.score_blocks(rows, columns)])
         return blocks
+
+    # Model files -------------------------------------------------------------------------------------------------
+
+    def _state(self) -> tuple[dict[str, Any], dict[str, Any]]:
+        """All that predictions need, as plain values and arrays."""
+        check_is_fitted(self, "posterior_")
+        plain = {
+            "settings": state.plain_settings(self.get_params(deep=False)),
+            "precision": self.precision_,
+            "pairs": list(self.pairs_),
+        }
+        arrays: dict[str, Any] = {
+            "posterior.mean": self.posterior_.mean,
+            "posterior.covariance": self.posterior_.covariance,
+        }
+        for name, products in self.features_._asdict().items():
+            if products is not None:
+                arrays |= {f"{name}.{part}": value for part, value in products._asdict().items()}
+                if products.right is products.left:
+                    del arrays[f"{name}.right"]
+        return plain, arrays
+
+    @classmethod
+    def _from_state(cls, plain: dict[str, Any], arrays: dict[str, Any]) -> Self:
+        """The inverse of `_state`; a ValueError for anything that `_state` cannot have written."""
+        model = cls(**state.checked_settings(plain.get("settings"), set(cls().get_params(deep=False))))
+        model._check_settings()
+        precision, pairs = state.checked_number(plain.get("precision"), "precision"), plain.get("pairs")
+        if not precision > 0 or not isinstance(pairs, list) or len(pairs) != 2:
+            raise ValueError(
+                f"A link model expects a precision above 0 and two numbers of pairs, got {precision}, {pairs}."
+            )
+        mean, variance = _read_products(arrays, "mean"), None
+        if model.variance == "predictive":
+            variance = _read_products(arrays, "variance")
+            if len(variance.left) != len(mean.left) or variance.features != mean.features:
+                raise ValueError("variance expects the nodes and the features of mean, got others.")
+            if bool((variance.left < 0).any() | (variance.right < 0).any()):
+                raise ValueError("variance expects numbers ≥ 0, got others.")
+        model.features_ = PairFeatures(mean, variance)
+        size = mean.features + 1
+        posterior = LinkPosterior(
+            torch.from_numpy(state.checked_array(arrays, "posterior.mean", (size,))),
+            torch.from_numpy(state.checked_array(arrays, "posterior.covariance", (size, size))),
+            precision,
+        )
+        if bool((posterior.covariance.diagonal() < 0).any()):
+            raise ValueError("posterior.covariance expects variances ≥ 0, got others.")
+        model._take(posterior, (state.checked_count(pairs[0], "pairs"), state.checked_count(pairs[1], "pairs")))
+        for kind, found, expected in zip(("values", "arrays"), (plain, arrays), model._state(), strict=True):
+            if set(found) != set(expected):
+                raise ValueError(f"A link model expects the {kind} {sorted(expected)}, got {sorted(found)}.")
+        return model
+
+
+def _read_products(arrays: dict[str, Any], name: str) -> Products:
+    """Features from a file; where the two sides are one tensor, only the left is there."""
+    left, feature = arrays[f"{name}.left"], arrays[f"{name}.feature"]
+    right = arrays.get(f"{name}.right", left)
+    for side in (left, right):
+        if side.dtype != torch.float32 or side.ndim != 2 or side.shape != left.shape or not bool(side.isfinite().all()):
+            raise ValueError(f"{name} expects finite float32 numbers (nodes, columns) of one shape, got others.")
+    if feature.dtype != torch.int64 or feature.shape != left.shape[1:] or not left.numel():
+        raise ValueError(f"{name}.feature expects a whole number for each of {left.shape[1]} columns, got others.")
+    named = feature.unique()
+    if not torch.equal(named, torch.arange(len(named))):
+        raise ValueError(f"{name}.feature expects the numbers of features, from 0 on without a gap, got others.")
+    return Products(left, right, feature)
 
 
 def _rows(columns: int) -> int:

@@ -129,8 +129,8 @@ def load_module(module: nn.Module, arrays: dict[str, Any], prefix: str) -> nn.Mo
     for name, tensor in tensors.items():
         if tensor.dtype != torch.float32 or tuple(tensor.shape) != expected[name] or not tensor.isfinite().all():
             raise ValueError(f"{prefix}{name} expects finite float32 numbers of shape {expected[name]}.")
-        if name.rpartition(".")[2].startswith("log_") and tensor.abs().max() > _LARGEST_LOG:
-            raise ValueError(f"{prefix}{name} expects logarithms within ±{_LARGEST_LOG}.")
+        if name.rpartition(".")[2].startswith("log_") and tensor.max() > _LARGEST_LOG:
+            raise ValueError(f"{prefix}{name} expects logarithms up to {_LARGEST_LOG}.")
     module.load_state_dict({name: tensor.clone() for name, tensor in tensors.items()}, assign=True)
     return module
 

@@ -25,6 +25,7 @@ _CLASSES = {  # with `_state()` -> (plain values, arrays) and `_from_state(plain
     "NPNClassifier": "torchnpn.estimators",
     "NPNRegressor": "torchnpn.estimators",
     "BayesianLogisticRegression": "torchnpn.estimators",
+    "LinkPredictor": "torchnpn.estimators",
     "TableModel": "torchnpn.tables",
 }
 

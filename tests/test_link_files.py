@@ -1,0 +1,125 @@
+"""Model files of LinkPredictor: the same scores to the bit, and refusal of what was made up."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+import safetensors
+import safetensors.torch
+import torch
+from sklearn.exceptions import NotFittedError
+
+import torchnpn as npn
+from torchnpn import LinkPredictor, io
+from torchnpn.estimators.pair_features import LENGTHS, USES
+from torchnpn.io import ModelFileError
+
+RNG = np.random.default_rng(0)
+CODES = npn.Moments(
+    np.repeat(np.eye(3), 20, axis=0) + RNG.normal(scale=0.2, size=(60, 3)), RNG.gamma(2.0, 0.02, size=(60, 3))
+)
+LINKS = np.array([(i, j) for i in range(60) for j in range(i) if i // 20 == j // 20 and RNG.random() < 0.3])
+PAIRS = [(0, 1), (0, 59), (30, 31), (59, 7)]
+
+
+def fitted(**settings) -> LinkPredictor:
+    return LinkPredictor(**{"negatives": 300, "random_state": 0, **settings}).fit(CODES, LINKS, nodes=np.arange(55))
+
+
+@pytest.mark.parametrize("pairs", LENGTHS)
+@pytest.mark.parametrize("variance", USES)
+def test_all_of_it_comes_back(pairs, variance, tmp_path):
+    model = fitted(pairs=pairs, variance=variance, doubt=2.0)
+    npn.save(model, tmp_path / "links.npn")
+    loaded = npn.load(tmp_path / "links.npn")
+    assert type(loaded) is LinkPredictor and loaded.get_params() == model.get_params()
+    assert (loaded.intercept_, loaded.precision_, loaded.pairs_) == (model.intercept_, model.precision_, model.pairs_)
+    np.testing.assert_array_equal(loaded.coef_, model.coef_, strict=True)
+    np.testing.assert_array_equal(loaded.predict_proba(PAIRS), model.predict_proba(PAIRS), strict=True)
+    for one, other in zip(loaded.decision_moments(PAIRS), model.decision_moments(PAIRS), strict=True):
+        np.testing.assert_array_equal(one, other, strict=True)
+    scores = [one.scores(range(60), range(40)) for one in (loaded, model)]
+    np.testing.assert_array_equal(*scores, strict=True)
+    assert io.describe(tmp_path / "links.npn")["type"] == "LinkPredictor"
+
+
+def test_settings_of_other_types_come_back(tmp_path):
+    settings = {"negatives": np.float64(0.4), "precision": np.float32(2.0), "random_state": np.random.default_rng(1)}
+    model = fitted(**settings)
+    npn.save(model, tmp_path / "links.npn")
+    loaded = npn.load(tmp_path / "links.npn")
+    assert (loaded.negatives, loaded.precision, loaded.random_state) == (0.4, 2.0, None)
+    np.testing.assert_array_equal(loaded.predict_proba(PAIRS), model.predict_proba(PAIRS), strict=True)
+
+
+def test_codes_that_are_multiplied_with_themselves_are_stored_once(tmp_path):
+    npn.save(fitted(variance="none"), tmp_path / "links.npn")
+    parameters = io.describe(tmp_path / "links.npn")["parameters"]
+    assert parameters == 60 * 3 + 3 + 4 + 4 * 4  # codes, numbers of features, and the posterior's two moments
+
+
+def test_an_unfitted_one_is_refused(tmp_path):
+    with pytest.raises(NotFittedError):
+        npn.save(LinkPredictor(), tmp_path / "links.npn")
+    assert list(tmp_path.iterdir()) == []
+
+
+def changed(name, change):
+    return lambda plain, tensors: (plain, {**tensors, name: change(tensors[name])})
+
+
+def setting(name, value):
+    return lambda plain, tensors: ({**plain, "settings": {**plain["settings"], name: value}}, tensors)
+
+
+def without(name):
+    return lambda plain, tensors: (plain, {key: value for key, value in tensors.items() if key != name})
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        setting("pairs", "cosine similarity"),
+        setting("variance", "none"),
+        setting("variance", ["predictive"]),
+        setting("negatives", 0),
+        setting("doubt", -1),
+        setting("precision", "large"),
+        setting("more", 1),
+        lambda plain, tensors: ({**plain, "precision": 0}, tensors),
+        lambda plain, tensors: ({**plain, "precision": None}, tensors),
+        lambda plain, tensors: ({**plain, "pairs": [3]}, tensors),
+        lambda plain, tensors: ({**plain, "pairs": ["3", 4]}, tensors),
+        lambda plain, tensors: ({**plain, "more": 1}, tensors),
+        lambda plain, tensors: (plain, {**tensors, "more": torch.zeros(2)}),
+        without("mean.left"),
+        without("mean.feature"),
+        without("variance.left"),
+        without("posterior.mean"),
+        changed("mean.left", lambda t: t[:, :2].contiguous()),
+        changed("mean.left", lambda t: t[:0]),
+        changed("mean.left", lambda t: t.double()),
+        changed("mean.left", lambda t: torch.full_like(t, torch.inf)),
+        changed("mean.left", lambda t: t.flatten()),
+        changed("mean.feature", lambda t: t + 1),
+        changed("mean.feature", lambda t: t - 1),
+        changed("mean.feature", lambda t: torch.full_like(t, 2**62)),
+        changed("mean.feature", lambda t: t.float()),
+        changed("variance.left", lambda t: -t),
+        changed("variance.left", lambda t: t[:30]),
+        changed("posterior.mean", lambda t: t[:2]),
+        changed("posterior.covariance", lambda t: -t),
+        changed("posterior.covariance", lambda t: t[0]),
+    ],
+)
+def test_a_file_that_was_made_up_is_refused(change, tmp_path):
+    npn.save(fitted(variance="predictive"), path := tmp_path / "links.npn")
+    with safetensors.safe_open(path, "pt") as opened:
+        document = json.loads(opened.metadata()["torchnpn"])
+    plain, tensors = change(document["object"]["plain"], safetensors.torch.load_file(path))
+    document["object"]["plain"] = plain
+    io.file.write(path, document, tensors)
+    with pytest.raises(ModelFileError):
+        npn.load(path)
