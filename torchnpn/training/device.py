@@ -6,7 +6,7 @@ the device too. Such a step can be recorded in a CUDA graph once and repeated. O
 
 from __future__ import annotations
 
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import torch
 from torch import Tensor, nn
@@ -91,10 +91,10 @@ class Feed:
         self.losses.view(self.replicas, self.steps, self.batch)[self._each, self.cursor] = losses.to(self.losses)
         self.following.copy_(self.cursor + 1)
 
-    def loss(self) -> float:
+    def loss(self) -> Tensor:
         """The mean loss of the epoch's rows, over all replicas."""
         batches = self.losses.view(self.replicas, self.steps, self.batch)
-        return float((batches * self.weights).sum() / self.weights.sum())
+        return (batches * self.weights).sum() / self.weights.sum()
 
 
 class Steps(Protocol):
@@ -116,13 +116,26 @@ class Steps(Protocol):
     def load_state_dict(self, state: dict[str, Any]) -> None: ...
 
 
-class DeviceTraining:
-    """Epochs of `steps`, each step after the first few a repeated graph."""
+class Closing(NamedTuple):
+    """What is known at the end of an epoch."""
 
-    def __init__(self, steps: Steps, model: nn.Module, prior: Prior | None, precision: str) -> None:
+    loss: float  # the mean of a row, over all replicas
+    kl_weight: float  # β of the last step
+    divergence: float  # the KL, the mean over replicas
+    broken: bool  # whether a weight is not a number
+
+
+class DeviceTraining:
+    """Epochs of `steps`, each step after the first few a repeated graph, and so is the end of an epoch."""
+
+    def __init__(
+        self, steps: Steps, model: nn.Module, likelihood: nn.Module, prior: Prior | None, precision: str
+    ) -> None:
         self.kind, self.feed, self.model, self.prior, self.precision = steps, steps.feed, model, prior, precision
         self.steps = self.feed.steps
+        self.parameters = [p for module in (model, likelihood) for p in module.parameters()]
         self.run = Repeated(self._step, self.feed.device)  # one training step
+        self.close = Repeated(self._close, self.feed.device)
 
     def _step(self) -> None:
         with kernels.precision(self.precision):
@@ -133,18 +146,20 @@ class DeviceTraining:
         self.feed.begin(number)
         self.kind.begin()
 
-    def epoch(self, number: int) -> tuple[float, float]:
-        """One pass over the rows; the mean loss of a row, and the last β."""
+    def epoch(self, number: int) -> Closing:
+        """One pass over the rows."""
         self.begin(number)
         for _ in range(self.steps):
             self.run()
             self.kind.after()
-        return self.feed.loss(), self.feed.kl_weight
+        loss, divergence, broken = self.close().tolist()  # the host waits here, and nowhere else
+        return Closing(loss, self.feed.kl_weight, divergence, bool(broken))
 
     @torch.no_grad()
-    def divergence(self) -> float:
-        """The KL as it is now, the mean over replicas."""
-        return 0.0 if self.prior is None else float(kl(self.model, self.prior).mean())
+    def _close(self) -> Tensor:  # (3,)
+        divergence = self.feed.losses.new_zeros(()) if self.prior is None else kl(self.model, self.prior).mean()
+        broken = torch.stack([p.isnan().any() for p in self.parameters]).any()
+        return torch.stack([part.float() for part in (self.feed.loss(), divergence, broken)])
 
 
 def count_replicas(model: nn.Module) -> int:

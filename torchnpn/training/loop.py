@@ -155,10 +155,11 @@ class _Run:
         with self._seeded(self._seed(number)), kernels.precision(self.recipe.precision):
             if self.on_device is None:
                 (loss, beta), divergence = self._steps_of(number), self.gradients.divergence()
+                broken = any(p.isnan().any() for p in self.parameters)
             else:
-                (loss, beta), divergence = self.on_device.epoch(number), self.on_device.divergence()
+                loss, beta, divergence, broken = self.on_device.epoch(number)
             divergence /= self.data.total_weight
-            self._check_finite(number + 1, loss, divergence)
+            self._check_finite(number + 1, loss, divergence, broken)
             validation = None if self.validation is None else self._evaluate(self.validation)
         seconds = time.perf_counter() - start
         self.history.epochs.append(Epoch(number + 1, loss, divergence, beta, validation, seconds))
@@ -249,15 +250,16 @@ class _Run:
             sums += torch.stack([weight.sum(), (rows * weight).sum()])
         return float(sums[1] / sums[0])
 
-    def _check_finite(self, number: int, loss: float, divergence: float) -> None:
-        broken = None
+    def _check_finite(self, number: int, loss: float, divergence: float, broken: bool) -> None:
+        """Raise if anything is not; weights may be `broken` by the last step, whose loss is yet to come."""
+        what = None
         if not math.isfinite(loss + divergence):
-            broken = "KL is" if math.isfinite(loss) else "loss is"
-        elif any(p.isnan().any() for p in self.parameters):  # by the last step, whose loss is yet to come
-            broken = "weights are"
-        if broken is not None:
+            what = "KL is" if math.isfinite(loss) else "loss is"
+        elif broken:
+            what = "weights are"
+        if what is not None:
             raise TrainingDiverged(
-                f"The {broken} not finite in epoch {number} of {self.recipe.epochs}. Try a smaller learning rate "
+                f"The {what} not finite in epoch {number} of {self.recipe.epochs}. Try a smaller learning rate "
                 f"(now {self.recipe.learning_rate}), Recipe(clip_norm=1.0), a KL weight that starts lower "
                 "(geometric_ramp), or standardised inputs and targets; look for infinite values in the data."
             )

@@ -49,4 +49,4 @@ def device_training(
     by_itself = reason is None and rows.y.device.type == "cuda"
     kind = FusedSteps if fused or (fused is None and by_itself) else TapedSteps
     steps: Steps = kind(model, likelihood, prior, recipe, feed)
-    return DeviceTraining(steps, model, prior, recipe.precision)
+    return DeviceTraining(steps, model, likelihood, prior, recipe.precision)
