@@ -107,7 +107,8 @@ def test_training_takes_the_steps_that_it_should():
 
 def test_budgets_of_the_size_search_are_equal():
     for size in STEPS:
-        assert {len(mnist_search.settings_of(grid)) for grid in mnist_size_search.grids(size).values()} == {16}
+        both = itertools.chain.from_iterable(mnist_size_search.grids(size).values())
+        assert {len(mnist_search.settings_of(grid)) for grid in both} == {16}
 
 
 def committed(name: str) -> dict:
@@ -137,7 +138,7 @@ def test_dropout_alone_has_the_best_settings_without_weight_decay():
 @pytest.mark.parametrize(("size", "name"), list(itertools.product(STEPS, mnist_size.NAMES)))
 def test_chosen_settings_of_a_size_are_the_best_of_its_search(size, name):
     record = committed("mnist_size_search")
-    if f"{name}/{size}" not in record["cells"]:
+    if not mnist_size_search.trials_of(record, name, size):
         pytest.skip(f"{name} with {size} images was not searched")
     assert CHOSEN_BY_SIZE[size][name] == mnist_size_search.best(record, name, size)
 
@@ -164,7 +165,7 @@ def test_the_size_search_keeps_settings_and_subsets_together(made, monkeypatch):
     assert [trial["settings"] for trial in found] == candidates
     assert [trial["error"] for trial in found] == [[50, 50], [0, 0], [25, 25]]
     assert found[1]["nll"] == pytest.approx([-np.log(0.5), -np.log(0.9)], rel=1e-5)
-    record = {"cells": {"made/100": {"figures": {"trials": found}}}}
+    record = {"cells": {"made/100/1": {"figures": {"trials": found}}}}
     assert mnist_size_search.best(record, "made", 100)["right"] == 1.0
 
 
@@ -242,6 +243,16 @@ def test_worth_of_a_score():
     )
 
 
+def test_a_mixture_is_the_mean_of_five_networks(made):
+    """Those of the same seed: the settings of the second differ, so it comes apart from the first."""
+    images, setting = digits.digits(CPU).train.first(60), CHOSEN["npn"] | {"hidden": [8], "epochs": 1, "batch_size": 30}
+    work, settings = Work(images, None, 0, CPU), [setting, setting | {"learning_rate": 0.05}]
+    mixture = METHODS["npn_mixture"].fit(work, settings)(images.x)
+    each = METHODS["npn"].fit(work, [one for one in settings for _ in range(5)])(images.x).probs.reshape(2, 5, 60, -1)
+    torch.testing.assert_close(mixture.probs, each.mean(1))
+    torch.testing.assert_close(mixture.variance, each.var(1, correction=0).sum(-1))
+
+
 # Pages
 
 
@@ -278,7 +289,7 @@ def test_the_page_of_variance_says_who_is_above(made, tmp_path):
     rows = {row.label: row for row in mnist_variance_page.rows(record)}
     assert rows["Gaussian NPN: entropy"].accuracy == pytest.approx([1.0, 0.95, 0.8])
     assert "| Gaussian NPN: entropy | 100.00 | 95.00 | 80.00 | yes |" in page
-    assert len(rows) == 4 + 1 + 2 + 2 + 1  # NPN, its ablation, MC dropout, ensemble, dropout
+    assert len(rows) == 4 + 1 + 2 + 2 + 2 + 1  # NPN, its ablation, mixture, MC dropout, ensemble, dropout
 
 
 def test_answers_in_parts_are_those_in_one(monkeypatch):

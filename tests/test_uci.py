@@ -111,11 +111,12 @@ def test_an_ensemble_takes_the_better_rate_for_each_split():
         ({"NPN": (1.0, 0.1), "b": (0.95, 0.01), "(c)": (0.5, None)}, {"(c)"}),
         ({"NPN": (1.0, 0.1), "b": (0.95, 0.01), "(c)": (1.04, None)}, {"NPN", "b", "(c)"}),
         ({"NPN": (1.0, 0.01), "b": (0.95, 0.01), "(c)": (1.04, None)}, {"b"}),
+        ({"NPN": (1.0, 0.01), "b": (0.9, 0.01), "(c)": (0.8, 0.2)}, {"NPN", "b", "(c)"}),  # its error was printed
         ({"NPN": (1.0, 0.01), "b": (0.95, 0.06), "(c)": (0.0, None)}, {"NPN", "b"}),  # printed as 0.00: unknown
     ],
 )
 def test_what_is_within_one_standard_error_leads(figures, expected):
-    row = {label: Entry("", *figure) for label, figure in figures.items()}
+    row = {label: Entry("", *figure, printed=label.startswith("(")) for label, figure in figures.items()}
     assert uci_page.leading(row, -1, row["NPN"].error) == expected
     upside_down = {label: entry._replace(value=-entry.value) for label, entry in row.items()}
     assert uci_page.leading(upside_down, 1, row["NPN"].error) == expected
@@ -138,13 +139,14 @@ def test_the_page_counts_where_npn_leads():
         == 2
     )
     assert "| boston | **2.60 ± 0.10** | 9.050 ± 0.050 | 9.050 ± 0.050 | 4.32 |" in page
-    assert "| yacht | 9.050 ± 0.050 | 9.050 ± 0.050 | – | 6.89 | 1.02 | 1.11 | **0.67** |" in page
+    assert "| yacht | 9.050 ± 0.050 | 9.050 ± 0.050 | – | 6.89 | 1.02 | 1.11 | **0.67 ± 0.05** |" in page
 
 
 def test_every_printed_figure_has_its_column():
     for metric, rows in uci_page.PRINTED.items():
         assert tuple(rows) == uci.SETS, metric
         assert {len(row.split()) for row in rows.values()} == {len(uci_page.PUBLISHED)}
+        assert tuple(uci_page.PRINTED_ERRORS[metric]) == uci.SETS, metric
 
 
 def test_cells_name_all_that_they_depend_on():

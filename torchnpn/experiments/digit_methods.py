@@ -26,6 +26,7 @@ from torchnpn.training import Recipe, constant, train
 
 Setting = dict[str, Any]
 _ROWS = 2_000  # predicted at once
+_MEMBERS = 5  # of a mixture
 
 
 class Work(NamedTuple):
@@ -137,6 +138,19 @@ def _spread_(layers: nn.Sequential, settings: Sequence[Setting]) -> None:
             for log_std, one in zip(layer.weight.free[1], settings, strict=True):
                 if "initial_std" in one:
                     log_std.fill_(math.log(one["initial_std"] / math.sqrt(layer.in_features)))
+
+
+def npn_mixture(work: Work, settings: Sequence[Setting]) -> Network:
+    """Mixtures of five Gaussian NPNs each, which differ in first weights, order of rows and draws."""
+    every = [one for one in settings for _ in range(_MEMBERS)]
+    rows = None if work.subsets is None else work.subsets.repeat_interleave(_MEMBERS, 0)
+    networks = gaussian_npn(work._replace(subsets=rows), every)
+
+    def answer(x: Tensor) -> Answer:
+        members = networks(x).probs.unflatten(0, (len(settings), _MEMBERS))
+        return Answer(members.mean(1), members.var(1, correction=0).sum(-1))
+
+    return answer
 
 
 def gamma_npn(work: Work, settings: Sequence[Setting]) -> Network:
@@ -298,6 +312,7 @@ _NETWORK = "hidden", "epochs", "batch_size"
 _NPN = *_NETWORK, "rate", "input_rate", "prior_precision"
 METHODS = {
     "npn": Method("Gaussian NPN", _NPN, gaussian_npn),
+    "npn_mixture": Method("mixture of 5 Gaussian NPN", _NPN, npn_mixture),
     "gamma": Method("gamma NPN", (*_NPN, "gains"), gamma_npn),
     "dropout": Method("dropout, weight decay", _NETWORK, dropout),
     "dropout_alone": Method("dropout alone", _NETWORK, dropout),  # the same, with a prior_precision of 0

@@ -32,6 +32,7 @@ SEED, SEEDS = 0, 5
 QUICK: Setting = {"hidden": [16], "epochs": 2, "batch_size": 32, "samples": 5}
 SETTINGS: dict[str, Setting] = {
     "npn": CHOSEN["npn"],
+    "npn_mixture": CHOSEN["npn"],
     "mc_dropout": CHOSEN["dropout"] | {"samples": 50},
     "ensemble": CHOSEN["ensemble"],
     "dropout": CHOSEN["dropout"],
