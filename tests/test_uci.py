@@ -133,6 +133,7 @@ def test_the_page_counts_where_npn_leads():
         "npn/yacht": {"figures": {"single": bad, "mixture": bad, "trials": 1}},
     }
     page = uci_page.section({"cells": cells})
+    assert [row[-1] for row in uci_page.headline({"cells": cells})] == ["1 / 1 of 2", "0 / 0 of 2"]
     assert page.count("- NPN: best, or within one standard error of the best, of the published rows on 1 of 2") == 2
     assert (
         page.count("- NPN, mixture of 5: best, or within one standard error of the best, of the published rows on 0")

@@ -25,7 +25,7 @@ from torchnpn.estimators import NPNRegressor
 from torchnpn.experiments.experiment import Cell, Experiment, Options, Progress
 from torchnpn.experiments.tables import rounded
 from torchnpn.experiments.uci_ensemble import EnsembleGrid
-from torchnpn.experiments.uci_page import section
+from torchnpn.experiments.uci_page import headline, section
 
 Array = NDArray[Any]
 SETS = ("boston", "concrete", "energy", "kin8nm", "naval", "power", "protein", "wine", "yacht")
@@ -205,4 +205,5 @@ EXPERIMENT = Experiment(
     minutes=10,
     cells=cells,
     section=section,
+    headline=headline,
 )

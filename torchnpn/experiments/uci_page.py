@@ -132,8 +132,9 @@ def _published(column: str) -> bool:
     return column.startswith("(")
 
 
-def _run_here(column: str) -> bool:
-    return not _published(column) and not column.startswith("NPN")
+def _of_others(column: str) -> bool:
+    """Published, or a baseline run here."""
+    return not column.startswith("NPN")
 
 
 def _table(rows: dict[str, dict[str, Entry]], sign: int) -> str:
@@ -154,7 +155,7 @@ def _counted(rows: dict[str, dict[str, Entry]], sign: int) -> str:
     for label in ("NPN", "NPN, mixture of 5"):
         present = [name for name, row in rows.items() if label in row]
         published = held(rows, label, sign, _published)
-        everyone = held(rows, label, sign, lambda column: _published(column) or _run_here(column))
+        everyone = held(rows, label, sign, _of_others)
         short = [name for name in present if name not in published]
         missed = f"; not on {', '.join(short)}" if short else ""
         lines.append(
@@ -162,6 +163,22 @@ def _counted(rows: dict[str, dict[str, Entry]], sign: int) -> str:
             f"{len(present)} tables{missed}; of these and the baselines run here on {len(everyone)}."
         )
     return "\n".join(f"- {line}" for line in lines)
+
+
+def headline(record: Record) -> list[tuple[str, str, str]]:
+    """On how many tables NPN leads, among all that was printed or run here."""
+    sets = list(dict.fromkeys(key.partition("/")[2] for key in record["cells"]))
+    rows = []
+    for label in ("NPN", "NPN, mixture of 5"):
+        counts = [
+            len(held({name: entries(record, name, metric) for name in sets}, label, sign, _of_others))
+            for metric, (_, sign) in METRICS.items()
+        ]
+        told = f"{counts[0]} / {counts[1]} of {len(sets)}"
+        rows.append(
+            (f"UCI tables with the best RMSE / log-likelihood, or within one standard error: {label}", "–", told)
+        )
+    return rows
 
 
 def _explained(record: Record) -> str:
