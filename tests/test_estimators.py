@@ -202,7 +202,7 @@ def test_units_and_steps_are_chosen_by_the_rows():
     many = NPNRegressor(**quick).fit(rows, rows[:, 0])
     assert many.hidden_ == (100,) and many.network_[0].out_features == 100
     assert NPNRegressor(hidden=(7, 3), **quick).fit(rows, rows[:, 0]).hidden_ == (7, 3)
-    assert [plan.regression_steps(count) for count in (100, 25_000, 10**6)] == [10_000, 25_000, 40_000]
+    assert [plan.regression_steps(count) for count in (100, 25_000, 10**6)] == [10_000, 40_000, 80_000]
 
 
 def test_old_files_are_told_from_new_ones(tmp_path):

@@ -17,7 +17,7 @@ VARIANTS: dict[str, dict[str, Any]] = {  # what is set otherwise than by default
     "default": {},
     "constant noise": {"noise": "constant"},
     "50 units": {"hidden": [50]},
-    "a quarter of the steps": {"max_epochs": 64},
+    "half the steps": {"max_epochs": 221},
 }
 LARGE = ("protein",)  # where alone the last two differ from the default
 
