@@ -3,6 +3,7 @@
 from torchnpn.experiments import (
     activations,
     links,
+    links_search,
     mnist,
     mnist_search,
     mnist_size,
@@ -10,6 +11,7 @@ from torchnpn.experiments import (
     mnist_variance,
     reconstruction,
     topics,
+    topics_search,
     toy,
     toy_search,
     uci,
@@ -31,8 +33,10 @@ EXPERIMENTS: dict[str, Experiment] = {
         mnist_size_search.EXPERIMENT,
         mnist_variance.EXPERIMENT,
         links.EXPERIMENT,
+        links_search.EXPERIMENT,
         reconstruction.EXPERIMENT,
         topics.EXPERIMENT,
+        topics_search.EXPERIMENT,
     )
 }
 

@@ -1,4 +1,4 @@
-"""Codes of documents, and the ways in which their variances are used to predict links."""
+"""Codes of documents, and the views of them from which links are predicted."""
 
 from __future__ import annotations
 
@@ -6,12 +6,18 @@ import dataclasses
 from typing import Any, NamedTuple
 
 import torch
+from torch import Tensor
 
 from torchnpn.baselines.document_autoencoders import StackedAutoencoder, VariationalAutoencoder
 from torchnpn.baselines.document_codes import DocumentCodes, LatentSemantics, TfIdf
 from torchnpn.documents import GAMMA, GAUSSIAN, POISSON
+from torchnpn.estimators.pair_features import CONTROLS
+from torchnpn.moments import Moments
 
+Setting = dict[str, Any]
 WIDE = (200, 50)  # the paper's double budget
+QUICK: Setting = {"hidden": (20, 10), "code": 10, "epochs": 2, "batch_size": 64, "warm_up": 5}
+_LEAST = 1e-6  # of a dimension's mean variance: added where a logarithm is taken of what may be zero
 
 
 class Method(NamedTuple):
@@ -20,33 +26,45 @@ class Method(NamedTuple):
     Attributes:
         label: For tables.
         settings: Of a frozen dataclass with `fit(counts)`, which gives a function from counts to codes.
+        searched: The method whose search chose its settings; "" if there is nothing to choose.
         second_order: Whether its codes have variances.
         paper: Its column of the paper's tables.
     """
 
     label: str
     settings: DocumentCodes
+    searched: str = ""
     second_order: bool = False
     paper: str = ""
 
 
 METHODS = {
-    "gaussian": Method("Gaussian NPN", GAUSSIAN, True, "Gaussian"),
-    "gamma": Method("gamma NPN", GAMMA, True, "gamma"),
-    "poisson": Method("Poisson NPN", POISSON, True, "Poisson"),
-    "sae": Method("SAE", StackedAutoencoder(), paper="SAE"),
-    "sae_wide": Method("SAE, double budget", StackedAutoencoder(hidden=WIDE)),
-    "sdae": Method("SDAE", StackedAutoencoder(masking=0.7), paper="SDAE"),
-    "sdae_wide": Method("SDAE, double budget", StackedAutoencoder(hidden=WIDE, masking=0.7)),
-    "vae": Method("VAE", VariationalAutoencoder(masking=0.7), True, "VAE"),
-    "vae_wide": Method("VAE, double budget", VariationalAutoencoder(hidden=WIDE, masking=0.7), True),
+    "gaussian": Method("Gaussian NPN", GAUSSIAN, "gaussian", True, "Gaussian"),
+    "gamma": Method("gamma NPN", GAMMA, "gamma", True, "gamma"),
+    "poisson": Method("Poisson NPN", POISSON, "poisson", True, "Poisson"),
+    "sae": Method("SAE", StackedAutoencoder(), "sae", paper="SAE"),
+    "sae_wide": Method("SAE, double budget", StackedAutoencoder(hidden=WIDE), "sae"),
+    "sdae": Method("SDAE", StackedAutoencoder(masking=0.7), "sdae", paper="SDAE"),
+    "sdae_wide": Method("SDAE, double budget", StackedAutoencoder(hidden=WIDE, masking=0.7), "sdae"),
+    "vae": Method("VAE", VariationalAutoencoder(masking=0.7), "vae", True, "VAE"),
+    "vae_wide": Method("VAE, double budget", VariationalAutoencoder(hidden=WIDE, masking=0.7), "vae", True),
     "svd": Method("truncated SVD", LatentSemantics()),
     "tfidf": Method("tf-idf, cosine", TfIdf()),
 }
+OURS = ("gaussian", "gamma", "poisson")
+
+
+def prepared(method: Method, changes: Setting, seed: int, device: torch.device, quick: bool) -> DocumentCodes:
+    """A method's settings with changes, for a seed on a device, and for tiny sizes."""
+    known = {field.name for field in dataclasses.fields(method.settings)}  # type: ignore[arg-type]
+    work = {"seed": seed, "device": str(device), **(QUICK if quick else {})}
+    return dataclasses.replace(  # type: ignore[type-var]
+        method.settings, **(changes | {name: value for name, value in work.items() if name in known})
+    )
 
 
 class View(NamedTuple):
-    """Arguments of `LinkPredictor`, and the function of the mean that stands for the variance, if it is a control."""
+    """Arguments of `LinkPredictor`, and what stands for the variance if it is a control."""
 
     pairs: str
     variance: str
@@ -60,32 +78,48 @@ class View(NamedTuple):
         return ", ".join(filter(None, [*parts, f"variance = {self.control}" if self.control else ""]))
 
 
-MEAN, PAPER_MEAN = View("cosine", "none"), View("hadamard", "none")
-VARIANCE = (
+MEAN, PAPER_MEAN, PAPER = View("cosine", "none"), View("hadamard", "none"), View("hadamard", "features")
+USES = (  # from which a search chooses
     *(View("cosine", use) for use in ("features", "predictive", "expected cosine", "divergence")),
     *(View("cosine", use, doubt) for use in ("shrunk", "weighted") for doubt in (0.3, 1.0, 3.0, 10.0)),
-    *(View("hadamard", use) for use in ("features", "predictive")),
+    PAPER,
+    View("hadamard", "predictive"),
 )
-CONTROL = (  # an average variance has no features of its own
-    *(View("cosine", "features", control=control) for control in ("m²", "log m")),
-    View("cosine", "divergence", control="average"),
-    *(View("cosine", use, control=control) for use in ("shrunk", "weighted") for control in ("average", "m²", "log m")),
-)
-QUICK_VIEWS = (MEAN, PAPER_MEAN, VARIANCE[0], CONTROL[0])
+LENGTH = "length"  # the control that knows how many words a document has
 
 
-def views(method: Method, quick: bool) -> tuple[View, ...]:
-    """Those that a method's codes allow; for tiny sizes a few."""
-    if not method.second_order:
+def views(use: View | None) -> tuple[View, ...]:
+    """Those that are reported: means, and with variances the chosen use, the paper's, and controls of the chosen."""
+    if use is None:
         return MEAN, PAPER_MEAN
-    return QUICK_VIEWS if quick else (MEAN, PAPER_MEAN, *VARIANCE, *CONTROL)
+    return tuple(dict.fromkeys((MEAN, PAPER_MEAN, use, PAPER, *controls(use))))
 
 
-def seeded(method: Method, seed: int, device: torch.device, quick: bool) -> DocumentCodes:
-    """The settings for a seed on a device, and for tiny sizes."""
-    known = {field.name for field in dataclasses.fields(method.settings)}  # type: ignore[arg-type]
-    changes: dict[str, Any] = {"seed": seed, "device": str(device)}
-    if quick:
-        changes |= {"hidden": (20, 10), "code": 10, "epochs": 2, "batch_size": 64, "warm_up": 5}
-    kept = {name: value for name, value in changes.items() if name in known}
-    return dataclasses.replace(method.settings, **kept)  # type: ignore[type-var]
+def controls(use: View) -> tuple[View, ...]:
+    """The same use of something else; an average variance has no features of its own."""
+    kinds = [kind for kind in (*CONTROLS, LENGTH) if (kind, use.variance) != ("average", "features")]
+    return tuple(use._replace(control=kind) for kind in kinds)
+
+
+def seen(codes: Moments, words: Tensor, view: View) -> Moments:
+    """Codes as a view sees them; `words` is how many a document has, (documents,)."""
+    if view.variance == "none":
+        return Moments(codes.mean)
+    if view.control == LENGTH:
+        return known_by_length(codes, words)
+    return CONTROLS[view.control](codes) if view.control else codes
+
+
+def known_by_length(codes: Moments, words: Tensor) -> Moments:
+    """Codes whose log variance is a + b l + c l² with l = log(1 + words), by least squares for each dimension.
+
+    Long documents are better known: if this does as well as the variance, then length is all that the variance says.
+    It is scaled to the mean variance of each dimension.
+    """
+    assert codes.variance is not None
+    mean = codes.variance.mean(0)
+    logs = torch.log(torch.where(mean > 0, codes.variance + _LEAST * mean, 1.0)).double()
+    powers = torch.log1p(words.double())[:, None] ** torch.arange(3)
+    fitted = powers @ torch.linalg.lstsq(powers, logs, driver="gelsd").solution
+    variance = torch.exp(fitted - fitted.max(0).values)
+    return Moments(codes.mean, (variance * mean / variance.mean(0)).to(codes.mean.dtype))

@@ -1,16 +1,25 @@
-"""The tables of `links`: rank and AUC beside the paper's, and what the variance adds."""
+"""The page of `links`: tables beside the paper's, differences in pairs, goals, and what the variance is good for."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 from torchnpn.experiments.experiment import Record
-from torchnpn.experiments.link_methods import CONTROL, MEAN, METHODS, PAPER_MEAN, VARIANCE, View
+from torchnpn.experiments.link_methods import (
+    MEAN,
+    METHODS,
+    OURS,
+    PAPER,
+    PAPER_MEAN,
+    View,
+    controls,
+)
 from torchnpn.experiments.tables import Summary, table
 
 DATA = {"citeulike-t": "Citeulike-t", "arxiv": "arXiv", "cora": "Cora", "citeseer": "Citeseer"}
 SPLITS = {"nodes": "split by documents", "links": "split by links"}
-PAPER = {  # link rank, then without variance, and AUC, as printed
+PAPER_FIGURES = {  # link rank, then without variance, and AUC, as printed
     "citeulike-t": {
         "SAE": "2109.8, .891",
         "SDAE": "1356.8, .920",
@@ -30,42 +39,115 @@ PAPER = {  # link rank, then without variance, and AUC, as printed
 }
 
 
-class Entry(NamedTuple):
-    """A view of one method's codes, with its figures."""
+class Goal(NamedTuple):
+    """Set before the runs, for the split by documents with variances."""
+
+    rank: float
+    auc: float | None = None
+
+
+GOALS = {
+    "citeulike-t": {"gaussian": Goal(780, 0.963), "gamma": Goal(1050), "poisson": Goal(1050)},
+    "arxiv": {"gaussian": Goal(1400, 0.937), "gamma": Goal(1700), "poisson": Goal(1700)},
+}
+ENOUGH = 2.0  # standard errors by which to be ahead
+
+
+class Scores(NamedTuple):
+    """Of one view on one split, by seed."""
 
     view: View
+    rank: list[float]
+    auc: list[float]
+
+    @property
+    def mean_rank(self) -> float:
+        """Over seeds."""
+        return Summary.of(self.rank).mean
+
+
+class Result(NamedTuple):
+    """One method on one data set and split."""
+
+    method: str
+    mean: Scores
+    used: Scores | None  # with variances, as the search chose
+    control: Scores | None  # the best of its controls
+    seconds: float | None  # for an epoch
+
+    @property
+    def label(self) -> str:
+        """Of the method."""
+        return METHODS[self.method].label
+
+    @property
+    def shown(self) -> Scores:
+        """With variances where there are some."""
+        return self.used or self.mean
+
+
+class Difference(NamedTuple):
+    """Of two figures in pairs: the same seed is the same split."""
+
     rank: Summary
     auc: Summary
 
+    @classmethod
+    def between(cls, one: Scores, other: Scores) -> Difference:
+        """`one` minus `other`."""
+        return cls(
+            *(
+                Summary.of([a - b for a, b in zip(first, second, strict=True)])
+                for first, second in ((one.rank, other.rank), (one.auc, other.auc))
+            )
+        )
 
-def entry(figures: dict[str, Any], split: str, among: tuple[View, ...]) -> Entry | None:
-    """The view whose mean validation rank is the least, of those that are there."""
-    there = [view for view in among if view.label in figures["validation"]]
-    if not there:
-        return None
-    best = min(there, key=lambda view: Summary.of(figures["validation"][view.label]["rank"]).mean)
-    kept = figures[split][best.label]
-    return Entry(best, Summary.of(kept["rank"]), Summary.of(kept["auc"]))
+    @property
+    def errors(self) -> float | None:
+        """The difference of ranks in standard errors; None where one seed tells nothing."""
+        return self.rank.mean / self.rank.error if self.rank.error else None
 
 
-def of_set(record: Record, name: str) -> dict[str, dict[str, Any]]:
-    """Figures by method of one data set."""
-    return {
-        method: record["cells"][f"{name}/{method}"]["figures"]
-        for method in METHODS
-        if f"{name}/{method}" in record["cells"]
-    }
+def of_set(record: Record, name: str) -> dict[str, Any]:
+    """Cells by method of one data set."""
+    return {m: record["cells"][f"{name}/{m}"] for m in METHODS if f"{name}/{m}" in record["cells"]}
+
+
+def results(record: Record, name: str, split: str) -> dict[str, Result]:
+    """By method."""
+    return {method: _result(method, cell, split) for method, cell in of_set(record, name).items()}
+
+
+def _result(method: str, cell: dict[str, Any], split: str) -> Result:
+    kept, chosen = cell["figures"][split], cell["settings"]["use"]
+    use = None if chosen is None else View(*chosen)
+
+    def least(among: Sequence[View]) -> Scores | None:
+        there = [Scores(view, **kept[view.label]) for view in among if view.label in kept]
+        return min(there, key=lambda scores: scores.mean_rank, default=None)
+
+    mean = least([MEAN])
+    assert mean is not None
+    seconds = Summary.of(cell["figures"]["seconds_per_epoch"]).mean if METHODS[method].searched else None
+    return Result(method, mean, least([use] if use else []), least(controls(use) if use else ()), seconds)
+
+
+def rival(found: dict[str, Result]) -> Result | None:
+    """The baseline with the least rank in this very table, as a baseline's friend would choose it."""
+    others = [one for method, one in found.items() if method not in OURS]
+    return min(others, key=lambda one: one.shown.mean_rank, default=None)
 
 
 def section(record: Record) -> str:
-    """For each data set and split a table; whether our Gaussian network is ahead; what the variance is good for."""
+    """For each data set and split a table and the differences; the goals; every view of codes with variances."""
     sets = [name for name in DATA if of_set(record, name)]
-    parts = [_EXPLAINED]
+    parts = [_EXPLAINED, *(text for name in sets if name in GOALS for text in _goals(record, name))]
     for name in sets:
         for split, words in SPLITS.items():
-            parts += [f"### {DATA[name]}, {words}", _table(record, name, split), *_verdict(record, name, split)]
+            found = results(record, name, split)
+            parts += [f"### {DATA[name]}, {words}", _table(found, name, split), _differences(found)]
     for name in sets:
-        parts += [f"### Uses of the variance, {DATA[name]}, {SPLITS['nodes']}", _uses(record, name)]
+        parts += [f"### Views of the codes, {DATA[name]}, {SPLITS['nodes']}", _views(record, name)]
     return "\n\n".join(parts)
 
 
@@ -73,67 +155,130 @@ _EXPLAINED = (
     "Codes of 50 dimensions, learnt from the words of all documents; then a Bayesian logistic regression on products "
     "of two codes (`LinkPredictor`). The rank of a document's true neighbours among all candidates, averaged over its "
     "neighbours and then over documents; less is better. *Mean*: means of the codes alone, centred and of one length. "
-    "*With variance*: the use of the variance that is best on validation documents. *Control*: the same uses with a "
-    "function of the mean in place of the variance, also the best on validation: what it gains is no gain of the "
-    "variance. Means over seeds with standard errors; each seed has its own split and its own network. The paper's "
-    "figures are for a split by documents that it does not publish; in parentheses without variance."
+    "*With variance*: the use of the variance that `links_search` chose, as it chose the settings. *Control*: the same "
+    "use with something else in place of the variance: its average, a function of the mean, or a function of the "
+    "document's length; the best of them by the test figures. What it gains is no gain of the variance. Means over "
+    "seeds with standard errors; each seed has its own split and its own network. Differences are taken in pairs, for "
+    "the same seed is the same split. The paper's figures are for a split by documents that it does not publish; in "
+    "parentheses without variance."
 )
 
 
-def _table(record: Record, name: str, split: str) -> str:
+def _table(found: dict[str, Result], name: str, split: str) -> str:
     rows = []
-    for method, figures in of_set(record, name).items():
-        found = [entry(figures, split, among) for among in ((MEAN,), VARIANCE, CONTROL)]
-        texts = ["–" if one is None else f"{one.rank.mean:.0f} ± {one.rank.error:.0f}" for one in found]
-        best = found[1] or found[0]
-        assert best is not None
-        paper = PAPER.get(name, {}).get(METHODS[method].paper, "–") if split == "nodes" else "–"
-        rows.append([METHODS[method].label, *texts, f"{best.auc.mean:.3f} ± {best.auc.error:.3f}", paper])
-    return table(["", "rank, mean", "with variance", "control", "AUC", "paper: rank, AUC"], rows)
+    for method, one in found.items():
+        shown = [one.mean, one.used, one.control] if split == "nodes" else [one.mean, one.used]
+        texts = ["–" if scores is None else whole(Summary.of(scores.rank)) for scores in shown]
+        auc = Summary.of(one.shown.auc)
+        row = [one.label, *texts, f"{auc.mean:.4f} ± {auc.error:.4f}"]
+        if split == "nodes":
+            row.append(PAPER_FIGURES.get(name, {}).get(METHODS[method].paper, "–"))
+            row.append("–" if one.seconds is None else f"{one.seconds:.2f}")
+        rows.append(row)
+    head = ["", "rank, mean", "with variance"]
+    if split == "nodes":
+        return table([*head, "control", "AUC", "paper: rank, AUC", "s per epoch"], rows)
+    return table([*head, "AUC"], rows)
 
 
-def _verdict(record: Record, name: str, split: str) -> list[str]:
-    """How far our Gaussian network is ahead of the best other code, in standard errors of the difference."""
-    found = {
-        method: entry(figures, split, VARIANCE) or entry(figures, split, (MEAN,))
-        for method, figures in of_set(record, name).items()
-    }
-    ours, others = (
-        found.get("gaussian"),
-        {m: e for m, e in found.items() if e and m not in ("gaussian", "gamma", "poisson")},
-    )
-    if ours is None or not others:
-        return []
-    rival = min(others, key=lambda method: others[method].rank.mean)
-    error = (ours.rank.error**2 + others[rival].rank.error ** 2) ** 0.5
-    ahead = others[rival].rank.mean - ours.rank.mean
-    told = f", {abs(ahead) / error:.1f} standard errors" if error else ""
-    where = "ahead of" if ahead > 0 else "behind"
-    return [
-        f"The Gaussian NPN is {where} the best baseline ({METHODS[rival].label}) by {abs(ahead):.0f} ranks{told}; its "
-        f"variance is used as “{ours.view.variance}”."
+def whole(summary: Summary) -> str:
+    """Ranks without decimals, but for small ones."""
+    digits = 0 if summary.mean >= 100 else 1
+    return f"{summary.mean:.{digits}f} ± {summary.error:.{digits}f}"
+
+
+def _differences(found: dict[str, Result]) -> str:
+    rows = [
+        [what, str(difference.rank), in_errors(difference), str(difference.auc)]
+        for what, difference in differences(found)
     ]
+    return table(["difference in pairs", "rank", "in standard errors", "AUC"], rows)
 
 
-def _uses(record: Record, name: str) -> str:
-    """Test ranks of every view of the codes with variances."""
-    methods = {m: figures["nodes"] for m, figures in of_set(record, name).items() if METHODS[m].second_order}
-    rows = []
-    for view in (PAPER_MEAN, MEAN, *VARIANCE, *CONTROL):
-        if all(view.label in figures for figures in methods.values()):
-            values = [Summary.of(figures[view.label]["rank"]) for figures in methods.values()]
-            rows.append([view.label, *(f"{value.mean:.0f} ± {value.error:.0f}" for value in values)])
+def in_errors(difference: Difference) -> str:
+    """The difference of ranks as a multiple of its standard error."""
+    return "–" if difference.errors is None else f"{difference.errors:+.1f}"
+
+
+def differences(found: dict[str, Result]) -> Iterator[tuple[str, Difference]]:
+    """Ours and the best baseline; with variance and without; variance and control."""
+    best = rival(found)
+    for method in OURS if best else ():
+        if method in found:
+            assert best is not None
+            what = f"{found[method].label}, with variance − {best.label}, the best baseline"
+            yield what, Difference.between(found[method].shown, best.shown)
+    for one in found.values():
+        if one.used is not None:
+            yield f"{one.label}, with variance − mean", Difference.between(one.used, one.mean)
+    for one in found.values():
+        if one.used is not None and one.control is not None:
+            what = f"{one.label}, variance − control “{one.control.view.control}”"
+            yield what, Difference.between(one.used, one.control)
+
+
+def _goals(record: Record, name: str) -> list[str]:
+    """What was aimed at, and whether it was reached."""
+    found, texts = results(record, name, "nodes"), []
+    for method, goal in GOALS[name].items():
+        if method in found:
+            scores = found[method].shown
+            texts.append(f"{found[method].label}: rank ≤ {goal.rank:g}, {_reached(scores.mean_rank, goal.rank, 1)}")
+            if goal.auc is not None:
+                auc = Summary.of(scores.auc).mean
+                texts[-1] += f", AUC ≥ {goal.auc}, {_reached(-auc, -goal.auc, 4)}"
+    best = rival(found)
+    if best is not None and "gaussian" in found:
+        apart = Difference.between(found["gaussian"].shown, best.shown)
+        ahead = apart.errors is not None and apart.errors < -ENOUGH
+        texts.append(
+            f"Gaussian NPN ahead of the best baseline ({best.label}) by more than two standard errors: "
+            f"{'reached' if ahead else 'missed'} ({apart.rank.mean:+.1f} ± {apart.rank.error:.1f} ranks)"
+        )
+    return [f"Goals on {DATA[name]}, {SPLITS['nodes']}. {'; '.join(texts)}."] if texts else []
+
+
+def _reached(value: float, most: float, digits: int) -> str:
+    return f"{'reached' if value <= most else 'missed'} ({abs(value):.{digits}f})"
+
+
+def _views(record: Record, name: str) -> str:
+    """Test ranks of every view of the codes with variances; the chosen use differs from method to method."""
+    methods = {m: cell for m, cell in of_set(record, name).items() if METHODS[m].second_order}
+    uses = {m: View(*cell["settings"]["use"]) for m, cell in methods.items()}
+    kinds = list(dict.fromkeys(view.control for use in uses.values() for view in controls(use)))
+    lines = {
+        "means as they are": dict.fromkeys(methods, PAPER_MEAN),
+        "the paper's: products of log variances beside": dict.fromkeys(methods, PAPER),
+        "means, centred, of one length": dict.fromkeys(methods, MEAN),
+        "with the chosen use of the variance": uses,
+        **{f"control: {kind}": {m: use._replace(control=kind) for m, use in uses.items()} for kind in kinds},
+    }
+    rows = [["the chosen use", *(use.label for use in uses.values())]]
+    for what, views in lines.items():
+        kept = [methods[m]["figures"]["nodes"].get(view.label) for m, view in views.items()]
+        rows.append([what, *("–" if one is None else whole(Summary.of(one["rank"])) for one in kept)])
     return table(["", *(METHODS[method].label for method in methods)], rows)
+
+
+def plotted(record: Record) -> dict[str, dict[str, tuple[Summary, Summary | None]]]:
+    """For the figure: by data set and method the ranks of means alone and with variance, the split by documents."""
+    return {
+        DATA[name]: {
+            one.label: (Summary.of(one.mean.rank), None if one.used is None else Summary.of(one.used.rank))
+            for one in results(record, name, "nodes").values()
+        }
+        for name in DATA
+        if of_set(record, name)
+    }
 
 
 def headline(record: Record) -> list[tuple[str, str, str]]:
     """Rank and AUC of the Gaussian network on the paper's two sets."""
     rows = []
-    for name in PAPER:
-        if (figures := of_set(record, name).get("gaussian")) is not None:
-            found = entry(figures, "nodes", VARIANCE)
-            assert found is not None
-            paper = PAPER[name]["Gaussian"].partition(" ")[0] + ", " + PAPER[name]["Gaussian"].rpartition(" ")[2]
-            ours = f"{found.rank.mean:.0f} ± {found.rank.error:.0f}, {found.auc.mean:.3f}"
-            rows.append((f"{DATA[name]}: link rank and AUC of Gaussian NPN", paper, ours))
+    for name, published in PAPER_FIGURES.items():
+        if (ours := results(record, name, "nodes").get("gaussian")) is not None:
+            paper = published["Gaussian"].partition(" ")[0] + ", " + published["Gaussian"].rpartition(" ")[2]
+            told = f"{whole(Summary.of(ours.shown.rank))}, {Summary.of(ours.shown.auc).mean:.3f}"
+            rows.append((f"{DATA[name]}: link rank and AUC of Gaussian NPN", paper, told))
     return rows
