@@ -26,7 +26,7 @@ from torchnpn.experiments import (
     topics_search,
 )
 from torchnpn.experiments import record as records
-from torchnpn.experiments.link_methods import MEAN, METHODS, PAPER, PAPER_MEAN, USES, View, controls
+from torchnpn.experiments.link_methods import MEAN, METHODS, PAPER, PAPER_MEAN, PRODUCTS, USES, View, controls
 from torchnpn.experiments.link_settings import CHOSEN, Choice, chosen
 from torchnpn.experiments.links_page import Difference, Scores
 
@@ -133,7 +133,7 @@ def test_cosine_is_that_of_dense_vectors(documents):
     for row in np.unique(task.true[:, 0]):
         of_row = stats.rankdata(-scores[row].astype(np.float32))
         ranks.append(of_row[task.true[task.true[:, 0] == row, 1]].mean())
-    found = links.judge(documents, 0, QUICK).found(codes, MEAN, task)
+    found = links.judge(documents, "vae", 0, QUICK).found(codes, MEAN, task)
     assert found.rank == pytest.approx(np.mean(ranks), rel=0.01)
 
 
@@ -149,7 +149,7 @@ def test_figures_have_controls_for_documents_only(documents):
     use = View("cosine", "shrunk", 3.0)
     found = links.figures(documents, "vae", Choice({"beta": 0.3}, use), 2, QUICK, lambda share: None)
     assert set(found["links"]) == {MEAN.label, use.label}
-    assert set(found["nodes"]) == {view.label for view in (MEAN, PAPER_MEAN, PAPER, use, *controls(use))}
+    assert set(found["nodes"]) == {view.label for view in (MEAN, PRODUCTS, PAPER_MEAN, PAPER, use, *controls(use))}
     figures = [figure for split in ("nodes", "links") for view in found[split].values() for figure in view.values()]
     assert all(len(values) == 2 for values in (*figures, found["seconds_per_epoch"], found["peak_bytes"]))
 
@@ -158,7 +158,7 @@ def test_controls_do_not_see_the_variance(documents):
     codes, task = of_groups(documents), links.tasks(DOCUMENTS, documents.links, 0)["nodes"]
     order = torch.randperm(DOCUMENTS, generator=torch.Generator().manual_seed(0))
     shuffled = Moments(codes.mean, codes.variance[order])
-    judge = links.judge(documents, 0, QUICK)
+    judge = links.judge(documents, "vae", 0, QUICK)
 
     def changed(view) -> float:
         one, other = (judge.found(given, view, task).rank for given in (codes, shuffled))

@@ -16,7 +16,7 @@ from torchnpn.baselines.document_codes import Codes
 from torchnpn.baselines.interface import Settings
 from torchnpn.baselines.loop import batches, recorded, seeded, steps
 from torchnpn.documents import checked_counts, row_max
-from torchnpn.documents.counts import word_means
+from torchnpn.documents.counts import present, word_means
 from torchnpn.documents.schedule import warm_cosine
 from torchnpn.moments import Moments
 from torchnpn.training import resolve_device
@@ -32,6 +32,7 @@ class StackedAutoencoder:
     Attributes:
         hidden: Units of the encoder's layers; the last is the code. (200, 50) is the double budget.
         masking: Share of a document's words that is dropped in training.
+        binary: Whether a word counts once in a document, however often it stands there.
         weight_decay: Of AdamW.
         learning_rate: Of AdamW; rises over `warm_up` steps, then falls to zero along half a cosine.
         warm_up: Steps.
@@ -43,6 +44,7 @@ class StackedAutoencoder:
 
     hidden: tuple[int, ...] = (100, 50)
     masking: float = 0.0
+    binary: bool = False
     weight_decay: float = 0.0
     learning_rate: float = 2e-3
     warm_up: int = 100
@@ -50,6 +52,11 @@ class StackedAutoencoder:
     batch_size: int = 256
     seed: int = 0
     device: str = "auto"
+
+    def inputs(self, counts: Any, words: int | None = None) -> Any:
+        """Documents as the network sees them, from 0 to 1."""
+        matrix = checked_counts(counts, words)
+        return row_max(present(matrix) if self.binary else matrix)
 
     def fit(self, counts: Any) -> Codes:
         """See `DocumentCodes`."""
@@ -95,7 +102,7 @@ def _fitted(
     divergence: Callable[[Moments], Tensor],
 ) -> Codes:
     """Minimise the mean over documents of cross-entropy and divergence of the code; what encodes then."""
-    matrix = row_max(checked_counts(counts))
+    matrix = settings.inputs(counts)
     place = resolve_device(settings.device)
     rows = SparseRows.from_csr(matrix, place)
     means = torch.from_numpy(word_means(matrix)).float()
@@ -119,7 +126,7 @@ def _fitted(
     words = matrix.shape[1]
 
     def encode(counts: Any) -> Moments:
-        scaled = row_max(checked_counts(counts, words))
+        scaled = settings.inputs(counts, words)
         with torch.no_grad():
             parts = [code(network.encoder(x)) for x in _dense(scaled, place)]
         means, variances = zip(*parts, strict=True)

@@ -12,7 +12,7 @@ import torch
 from numpy.typing import NDArray
 from torch import nn
 
-from torchnpn.documents.counts import Counts, checked_counts, row_max, row_sum, word_means
+from torchnpn.documents.counts import Counts, checked_counts, present, row_max, row_sum, word_means
 from torchnpn.documents.encoder import Encoder
 from torchnpn.documents.layers import Identity, Masking, SaturatingKL, WordLinear
 from torchnpn.documents.schedule import adam_with_own_rates, warm_cosine
@@ -51,6 +51,7 @@ class Autoencoder:
         loss: "bce", the cross-entropy with E σ(o), or in positive networks with E(1 - e^-o); "gaussian", the paper's
             KL to N(y, ε); "gamma" and "poisson", -log p(y); "l2", E (y - o)².
         epsilon: ε of "gaussian"; added to the targets of "gamma".
+        binary: Whether a word counts once in a document, however often it stands there.
         masking: Share of a document's words that is dropped in training.
         input_noise: p of an input variance p/(1 - p) x², in closed form.
         initial_variance: Of the weights at the start, times the number of inputs, or relative to the squared mean.
@@ -73,6 +74,7 @@ class Autoencoder:
     bias: bool = True
     loss: str = "bce"
     epsilon: float = 0.01
+    binary: bool = False
     masking: float = 0.7
     input_noise: float = 0.5
     initial_variance: float = 0.05
@@ -107,11 +109,14 @@ class Autoencoder:
 
     def inputs(self, counts: Counts) -> Counts:
         """Documents as the network sees them: from 0 to 1, or with a sum of 10 for positive networks."""
+        counts = present(counts) if self.binary else counts
         return row_max(counts) if self.family == "gaussian" else row_sum(counts)
 
     def targets(self, counts: Counts) -> Counts:
         """Documents as it should give them back: its inputs, but from 0 to 1 for the cross-entropy."""
-        return row_max(counts) if self.loss == "bce" else self.inputs(counts)
+        if self.loss != "bce":
+            return self.inputs(counts)
+        return row_max(present(counts) if self.binary else counts)
 
     def fit(self, counts: Any, callback: Callable[[History], None] | None = None) -> Encoder:
         """Train on counts (documents, terms); sparse ones are never made dense but for a batch of targets.

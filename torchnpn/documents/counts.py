@@ -50,6 +50,11 @@ _HINTS = {
 }
 
 
+def present(counts: Counts) -> Counts:
+    """1 for each word that is there."""
+    return counts.sign()
+
+
 def row_max(counts: Counts) -> Counts:
     """Each document divided by its largest count: numbers from 0 to 1. An empty one stays empty."""
     return _divided(counts, counts.max(axis=1).toarray().ravel())

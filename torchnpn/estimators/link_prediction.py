@@ -17,7 +17,7 @@ from torch import Tensor
 from torchnpn.estimators import link_scores, state
 from torchnpn.estimators.link_posterior import LinkPosterior, learn
 from torchnpn.estimators.negative_pairs import negative_pairs
-from torchnpn.estimators.pair_features import LENGTHS, USES, PairFeatures, Products
+from torchnpn.estimators.pair_features import LENGTHS, USES, PairFeatures, Products, rooted, with_sums
 from torchnpn.maps import accurate
 from torchnpn.moments import Moments
 
@@ -41,6 +41,10 @@ class LinkPredictor(BaseEstimator):  # type: ignore[misc]
             dimensions of a code count less; "divergence": the symmetric divergence of the two codes is a feature for
             each dimension.
         doubt: What the variances are multiplied by first: those of a network may be too small or too large for this.
+        root: Whether to take square roots of the codes first, which must be ≥ 0; those of gamma and Poisson networks
+            gain by it.
+        sums: Whether sums of the two codes, and of their squares, are features beside the products: what makes a node
+            link at all.
         negatives: How many pairs without a link to learn from: a share of all of them (a float below 1), or a number.
         precision: Of the weights' prior: "evidence" learns it, or a number above 0. Features are scaled to unit square.
         device: Where to learn and to score, e.g. "cuda".
@@ -77,12 +81,15 @@ class LinkPredictor(BaseEstimator):  # type: ignore[misc]
         variance: str = "features",
         *,
         doubt: float = 1.0,
+        root: bool = False,
+        sums: bool = False,
         negatives: float = 0.001,
         precision: str | float = "evidence",
         device: str = "cpu",
         random_state: Any = None,
     ) -> None:
-        self.pairs, self.variance, self.doubt, self.negatives = pairs, variance, doubt, negatives
+        self.pairs, self.variance, self.doubt = pairs, variance, doubt
+        self.root, self.sums, self.negatives = root, sums, negatives
         self.precision, self.device, self.random_state = precision, device, random_state
 
     def fit(self, codes: Any, links: Any, nodes: Any = None) -> Self:
@@ -101,6 +108,8 @@ class LinkPredictor(BaseEstimator):  # type: ignore[misc]
                 f"variance={self.variance!r} expects codes with variances, got means alone. Give npn.Moments(mean, "
                 'variance), or take variance="none".'
             )
+        if self.root and bool((mean < 0).any()):
+            raise ValueError(f"root=True expects codes ≥ 0, got {float(mean.min()):.4g}. Leave root out.")
         count = len(mean)
         nodes = np.arange(count) if nodes is None else np.unique(_checked_numbers(nodes, count, "nodes"))
         positive = _links_among(_checked_pairs(links, count, "links"), nodes)
@@ -112,8 +121,12 @@ class LinkPredictor(BaseEstimator):  # type: ignore[misc]
             )
         device = torch.device(self.device)
         on_device = Moments(mean.to(device), None if variance is None else self.doubt * variance.to(device))
+        if self.root:
+            on_device = rooted(on_device)
         train = torch.from_numpy(nodes).to(device)
         self.features_ = USES[self.variance](on_device, train, LENGTHS[self.pairs])
+        if self.sums:
+            self.features_ = with_sums(self.features_, on_device, train)
         self._learn(nodes[positive], negative)
         return self
 
@@ -146,6 +159,9 @@ class LinkPredictor(BaseEstimator):  # type: ignore[misc]
         number = isinstance(wanted, numbers.Real) and not isinstance(wanted, bool)
         if not number or not (0 < wanted < 1 or (wanted >= 1 and float(wanted).is_integer())):
             raise ValueError(f"negatives expects a share above 0 and below 1, or a whole number, got {wanted!r}.")
+        for name in ("root", "sums"):
+            if not isinstance(getattr(self, name), (bool, np.bool_)):
+                raise ValueError(f"{name} expects True or False, got {getattr(self, name)!r}.")
         if not (isinstance(self.doubt, numbers.Real) and 0 <= self.doubt < math.inf):
             raise ValueError(f"doubt expects a finite number ≥ 0, got {self.doubt!r}.")
         number = isinstance(self.precision, numbers.Real) and not isinstance(self.precision, bool)

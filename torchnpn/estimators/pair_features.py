@@ -33,6 +33,12 @@ class Products(NamedTuple):
         """Element by element, values (nodes, features) with themselves."""
         return cls(values, values, torch.arange(values.shape[1], device=values.device))
 
+    @classmethod
+    def sums(cls, values: Tensor) -> Products:
+        """v_i + v_j of values (nodes, features)."""
+        ones, number = torch.ones_like(values), torch.arange(values.shape[1], device=values.device)
+        return cls(torch.cat([values, ones], 1), torch.cat([ones, values], 1), number.repeat(2))
+
     @property
     def features(self) -> int:
         """How many features."""
@@ -81,6 +87,23 @@ def unit(x: Moments, nodes: Tensor) -> Moments:
 
 def _scale(square: Tensor) -> Tensor:
     return torch.where(square > 0, square, torch.inf).rsqrt()  # 0 for 0
+
+
+def rooted(x: Moments) -> Moments:
+    """√m of codes m ≥ 0, and to first order its variance s/(4 m): large amounts then no longer drown small ones."""
+    variance = None if x.variance is None else torch.where(x.mean > 0, x.variance / (4 * x.mean), 0.0)
+    return Moments(x.mean.sqrt(), variance)
+
+
+def with_sums(features: PairFeatures, x: Moments, nodes: Tensor) -> PairFeatures:
+    """Beside other features m_i + m_j and m_i² + m_j², in standard units: what makes a node link at all."""
+    values = torch.cat([x.mean, x.mean**2], 1)
+    centred, spread = values - values[nodes].mean(0), values[nodes].std(0, correction=0)
+    sums = Products.sums(torch.where(spread > 0, centred / spread, 0.0))
+    certain = sums._replace(left=torch.zeros_like(sums.left))
+    return PairFeatures(
+        features.mean.beside(sums), None if features.variance is None else features.variance.beside(certain)
+    )
 
 
 # Uses of the variance ------------------------------------------------------------------------------------------------

@@ -28,6 +28,7 @@ class Method(NamedTuple):
         settings: Of a frozen dataclass with `fit(counts)`, which gives a function from counts to codes.
         searched: The method whose search chose its settings; "" if there is nothing to choose.
         second_order: Whether its codes have variances.
+        positive: Whether its codes are ≥ 0, so that their square roots are taken, but not in the paper's views.
         paper: Its column of the paper's tables.
     """
 
@@ -36,12 +37,13 @@ class Method(NamedTuple):
     searched: str = ""
     second_order: bool = False
     paper: str = ""
+    positive: bool = False
 
 
 METHODS = {
     "gaussian": Method("Gaussian NPN", GAUSSIAN, "gaussian", True, "Gaussian"),
-    "gamma": Method("gamma NPN", GAMMA, "gamma", True, "gamma"),
-    "poisson": Method("Poisson NPN", POISSON, "poisson", True, "Poisson"),
+    "gamma": Method("gamma NPN", GAMMA, "gamma", True, "gamma", True),
+    "poisson": Method("Poisson NPN", POISSON, "poisson", True, "Poisson", True),
     "sae": Method("SAE", StackedAutoencoder(), "sae", paper="SAE"),
     "sae_wide": Method("SAE, double budget", StackedAutoencoder(hidden=WIDE), "sae"),
     "sdae": Method("SDAE", StackedAutoencoder(masking=0.7), "sdae", paper="SDAE"),
@@ -70,29 +72,30 @@ class View(NamedTuple):
     variance: str
     doubt: float = 1.0
     control: str = ""
+    sums: bool = False
 
     @property
     def label(self) -> str:
         """Its name in a record and in tables."""
         parts = [f"{self.pairs}: {self.variance}", f"doubt {self.doubt:g}" if self.doubt != 1 else ""]
+        parts.append("and sums" if self.sums else "")
         return ", ".join(filter(None, [*parts, f"variance = {self.control}" if self.control else ""]))
 
 
-MEAN, PAPER_MEAN, PAPER = View("cosine", "none"), View("hadamard", "none"), View("hadamard", "features")
+MEAN, PRODUCTS = View("cosine", "none", sums=True), View("cosine", "none")
+PAPER_MEAN, PAPER = View("hadamard", "none"), View("hadamard", "features")
 USES = (  # from which a search chooses
-    *(View("cosine", use) for use in ("features", "predictive", "expected cosine", "divergence")),
-    *(View("cosine", use, doubt) for use in ("shrunk", "weighted") for doubt in (0.3, 1.0, 3.0, 10.0)),
-    PAPER,
-    View("hadamard", "predictive"),
+    *(View("cosine", use, sums=True) for use in ("features", "predictive", "divergence")),
+    *(View("cosine", use, doubt, sums=True) for use in ("shrunk", "weighted") for doubt in (1.0, 3.0)),
+    View("cosine", "features"),
 )
 LENGTH = "length"  # the control that knows how many words a document has
 
 
 def views(use: View | None) -> tuple[View, ...]:
     """Those that are reported: means, and with variances the chosen use, the paper's, and controls of the chosen."""
-    if use is None:
-        return MEAN, PAPER_MEAN
-    return tuple(dict.fromkeys((MEAN, PAPER_MEAN, use, PAPER, *controls(use))))
+    means = MEAN, PRODUCTS, PAPER_MEAN
+    return means if use is None else tuple(dict.fromkeys((*means, use, PAPER, *controls(use))))
 
 
 def controls(use: View) -> tuple[View, ...]:

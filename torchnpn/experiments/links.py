@@ -120,12 +120,14 @@ class Judge(NamedTuple):
         words: (documents,) of each, for the control that knows them.
         seed: Of the pairs without a link.
         negatives: How many of them, as in `LinkPredictor`.
+        root: Whether to take square roots of codes, but not in the paper's views.
         device: Where to work.
     """
 
     words: Tensor
     seed: int
     negatives: float
+    root: bool
     device: torch.device
 
     def found(self, codes: Moments, view: View, task: Task) -> LinkQuality:
@@ -136,6 +138,8 @@ class Judge(NamedTuple):
             view.pairs,
             view.variance,
             doubt=view.doubt,
+            root=self.root and view.pairs == "cosine",
+            sums=view.sums,
             negatives=self.negatives,
             device=str(self.device),
             random_state=self.seed,
@@ -150,10 +154,11 @@ def cosines(codes: Any, task: Task, device: torch.device) -> Iterator[Tensor]:
         yield torch.from_numpy((codes[task.rows[start : start + _BLOCK]] @ columns).toarray()).to(device)
 
 
-def judge(data: Documents, seed: int, options: Options) -> Judge:
-    """That of a seed."""
+def judge(data: Documents, key: str, seed: int, options: Options) -> Judge:
+    """That of a method and seed."""
     words = torch.from_numpy(np.asarray(data.counts.sum(axis=1), dtype=np.float32).ravel())
-    return Judge(words, seed, QUICK_NEGATIVES if options.quick else NEGATIVES, options.device)
+    negatives = QUICK_NEGATIVES if options.quick else NEGATIVES
+    return Judge(words, seed, negatives, METHODS[key].positive, options.device)
 
 
 def figures(
@@ -171,7 +176,7 @@ def figures(
         result["peak_bytes"].append(cost.peak_bytes)
         sparse = scipy.sparse.issparse(codes.mean)
         shown = {"nodes": (MEAN,) if sparse else views(choice.use), "links": tuple(filter(None, (MEAN, choice.use)))}
-        judged = judge(data, seed, options)
+        judged = judge(data, key, seed, options)
         for number, (name, task) in enumerate(tasks(data.counts.shape[0], data.links, seed).items(), start=1):
             for view in shown[name]:
                 quality = judged.found(codes, view, task)

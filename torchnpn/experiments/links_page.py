@@ -12,6 +12,7 @@ from torchnpn.experiments.link_methods import (
     OURS,
     PAPER,
     PAPER_MEAN,
+    PRODUCTS,
     View,
     controls,
 )
@@ -153,14 +154,15 @@ def section(record: Record) -> str:
 
 _EXPLAINED = (
     "Codes of 50 dimensions, learnt from the words of all documents; then a Bayesian logistic regression on products "
-    "of two codes (`LinkPredictor`). The rank of a document's true neighbours among all candidates, averaged over its "
-    "neighbours and then over documents; less is better. *Mean*: means of the codes alone, centred and of one length. "
-    "*With variance*: the use of the variance that `links_search` chose, as it chose the settings. *Control*: the same "
-    "use with something else in place of the variance: its average, a function of the mean, or a function of the "
-    "document's length; the best of them by the test figures. What it gains is no gain of the variance. Means over "
-    "seeds with standard errors; each seed has its own split and its own network. Differences are taken in pairs, for "
-    "the same seed is the same split. The paper's figures are for a split by documents that it does not publish; in "
-    "parentheses without variance."
+    "of two codes (`LinkPredictor`). The rank of a document's true neighbours among all candidates, averaged over its"
+    " neighbours and then over documents; less is better. *Mean*: means of the codes alone, centred and of one "
+    "length, their products and, beyond the paper, sums of the two codes and of their squares; of gamma and Poisson "
+    "codes the square roots are taken first. *With variance*: the use of the variance that `links_search` chose, as "
+    "it chose the settings. *Control*: the same use with something else in place of the variance: its average, a "
+    "function of the mean, or a function of the document's length; the best of them by the test figures. What it "
+    "gains is no gain of the variance. Means over seeds with standard errors; each seed has its own split and its own"
+    " network. Differences are taken in pairs, for the same seed is the same split. The paper's figures are for a "
+    "split by documents that it does not publish; in parentheses without variance."
 )
 
 
@@ -250,7 +252,8 @@ def _views(record: Record, name: str) -> str:
     lines = {
         "means as they are": dict.fromkeys(methods, PAPER_MEAN),
         "the paper's: products of log variances beside": dict.fromkeys(methods, PAPER),
-        "means, centred, of one length": dict.fromkeys(methods, MEAN),
+        "means, centred, of one length": dict.fromkeys(methods, PRODUCTS),
+        "and their sums": dict.fromkeys(methods, MEAN),
         "with the chosen use of the variance": uses,
         **{f"control: {kind}": {m: use._replace(control=kind) for m, use in uses.items()} for kind in kinds},
     }

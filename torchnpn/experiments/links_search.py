@@ -14,7 +14,7 @@ import numpy as np
 
 from torchnpn.datasets.splits import node_split
 from torchnpn.experiments.experiment import Cell, Experiment, Options, Progress, Record
-from torchnpn.experiments.link_methods import MEAN, METHODS, PAPER_MEAN, USES, Setting, View, prepared
+from torchnpn.experiments.link_methods import MEAN, METHODS, PRODUCTS, USES, Setting, View, prepared
 from torchnpn.experiments.link_settings import Choice
 from torchnpn.experiments.links import (
     QUICK_DATA,
@@ -32,59 +32,25 @@ from torchnpn.experiments.tables import rounded, table
 
 SEED = 100  # of networks and negatives; none of those that are reported
 CUTS = (100, 101)
+_FAST, _DECAY = {"learning_rate": 5e-3}, {"weight_decay": 0.1}
+_GAUSSIAN: tuple[Setting, ...] = (  # of Gaussian and point networks alike
+    {},
+    {**_FAST, **_DECAY, "binary": True},
+    {**_FAST, "weight_decay": 0.3, "binary": True},
+    {**_FAST, **_DECAY},
+)
+_POSITIVE: tuple[Setting, ...] = (  # of gamma and Poisson networks
+    {},
+    {"learning_rate": 0.1},
+    {"learning_rate": 0.1, "binary": True},
+    {"learning_rate": 0.1, "masking": 0.6},
+)
+_METHODS = dict.fromkeys(("gaussian", "sae", "sdae", "vae"), _GAUSSIAN) | dict.fromkeys(("gamma", "poisson"), _POSITIVE)
 GRIDS: dict[str, dict[str, tuple[Setting, ...]]] = {  # by data set and method: changes to the method's own settings
-    "citeulike-t": {
-        "gaussian": (
-            {},
-            {"masking": 0.8},
-            {"learning_rate": 4e-3},
-            {"kl_weight": 0.03},
-            {"kl_weight": 0.1},
-            {"input_noise": 0.7},
-        ),
-        "gamma": (
-            {},
-            {"learning_rate": 0.1},
-            {"masking": 0.8},
-            {"tau": 0.3},
-            {"tau": 1.0},
-            {"initial_variance": 1.0},
-        ),
-        "poisson": (
-            {},
-            {"activation": "saturating_kl"},
-            {"masking": 0.7},
-            {"learning_rate": 0.1},
-            {"loss": "bce", "masking": 0.7},
-            {"activation": "saturating_kl", "masking": 0.7},
-        ),
-        "sae": (
-            {},
-            {"learning_rate": 1e-3},
-            {"learning_rate": 4e-3},
-            {"weight_decay": 0.01},
-            {"weight_decay": 0.1},
-            {"epochs": 20},
-        ),
-        "sdae": (
-            {},
-            {"masking": 0.8},
-            {"masking": 0.9},
-            {"learning_rate": 1e-3},
-            {"learning_rate": 4e-3},
-            {"weight_decay": 0.1},
-        ),
-        "vae": (
-            {},
-            {"beta": 0.03},
-            {"beta": 0.3},
-            {"masking": 0.8},
-            {"learning_rate": 1e-3},
-            {"learning_rate": 4e-3},
-        ),
-    },
+    "citeulike-t": _METHODS,
+    "arxiv": _METHODS,
 }
-QUICK_USES = USES[0], USES[4]
+QUICK_USES = USES[0], USES[3]
 
 
 def validation(count: int, links: Array) -> list[Task]:
@@ -104,9 +70,9 @@ def cells(options: Options) -> list[Cell]:
         def run(progress: Progress) -> dict[str, Any]:
             data = documents(name, options.quick)
             codes, cost = learnt(settings, data.counts, options.device)
-            judged, cuts = judge(data, SEED, options), validation(data.counts.shape[0], data.links)
+            judged, cuts = judge(data, key, SEED, options), validation(data.counts.shape[0], data.links)
             found: dict[str, dict[str, float]] = {"rank": {}, "auc": {}}
-            for number, view in enumerate((MEAN, PAPER_MEAN, *uses), start=1):
+            for number, view in enumerate((MEAN, PRODUCTS, *uses), start=1):
                 qualities = [judged.found(codes, view, task) for task in cuts]
                 found["rank"][view.label] = rounded(float(np.mean([one.rank for one in qualities])))
                 found["auc"][view.label] = rounded(float(np.mean([one.auc for one in qualities])))
@@ -185,7 +151,7 @@ def _uses(won: dict[str, dict[str, Any]]) -> str:
     ranks = {key: cell["figures"]["rank"] for key, cell in won.items() if METHODS[key].second_order}
     rows = [
         [view.label, *(f"{found[view.label]:.1f}" for found in ranks.values())]
-        for view in (PAPER_MEAN, MEAN, *USES)
+        for view in (PRODUCTS, MEAN, *USES)
         if all(view.label in found for found in ranks.values())
     ]
     return table(["", *(METHODS[key].label for key in ranks)], rows)

@@ -1,0 +1,91 @@
+"""Features of pairs beside products: sums of two codes, and square roots of positive ones."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+
+from torchnpn.estimators import LinkPredictor
+from torchnpn.estimators.pair_features import LENGTHS, USES, rooted, with_sums
+from torchnpn.moments import Moments
+
+RNG = np.random.default_rng(0)
+NODES, SIZE = 40, 3
+MEAN, VARIANCE = RNG.gamma(2.0, size=(NODES, SIZE)), RNG.gamma(1.0, 0.01, size=(NODES, SIZE))
+CODES = Moments(torch.tensor(MEAN), torch.tensor(VARIANCE))
+TRAIN = torch.arange(30)
+PAIRS = torch.tensor([(0, 1), (5, 35), (39, 2)])
+
+
+@pytest.mark.parametrize("use", USES)
+def test_sums_stand_beside_the_other_features(use):
+    without = USES[use](CODES, TRAIN, LENGTHS["cosine"])
+    features = with_sums(without, CODES, TRAIN)
+    found = features.mean.of(PAIRS).numpy()
+    first = without.mean.features
+    np.testing.assert_allclose(found[:, :first], without.mean.of(PAIRS))
+    values = np.concatenate([MEAN, MEAN**2], 1)
+    standard = (values - values[:30].mean(0)) / values[:30].std(0)
+    np.testing.assert_allclose(found[:, first:], standard[PAIRS[:, 0]] + standard[PAIRS[:, 1]])
+    if features.variance is not None:
+        spread = features.variance.of(PAIRS)
+        torch.testing.assert_close(spread[:, :first], without.variance.of(PAIRS))
+        assert (spread[:, first:] == 0).all() and spread.shape == found.shape
+
+
+def test_a_code_that_never_varies_adds_nothing():
+    codes = Moments(torch.ones(NODES, SIZE), CODES.variance.float())
+    features = with_sums(USES["features"](codes, TRAIN, LENGTHS["cosine"]), codes, TRAIN).mean.of(PAIRS)
+    assert (features[:, 2 * SIZE :] == 0).all()
+
+
+def test_roots_have_the_moments_of_roots():
+    """Against draws of gamma variables with these moments; to first order, so the spread must be small."""
+    mean, variance = MEAN + 1, VARIANCE / 10
+    m, s = rooted(Moments(torch.tensor(mean), torch.tensor(variance)))
+    shape, scale = mean**2 / variance, variance / mean
+    drawn = np.sqrt(RNG.gamma(shape, scale, size=(20_000, NODES, SIZE)))
+    np.testing.assert_allclose(m, drawn.mean(0), rtol=5e-3)
+    np.testing.assert_allclose(s, drawn.var(0), rtol=0.08)
+
+
+def test_the_root_of_nothing_is_nothing():
+    m, s = rooted(Moments(torch.zeros(2), torch.tensor([0.0, 1.0])))
+    assert m.tolist() == s.tolist() == [0.0, 0.0]
+    assert rooted(Moments(torch.ones(2))).variance is None
+
+
+def test_a_node_that_links_to_all_is_found_by_sums():
+    """Products of codes know who is alike; that some link to everyone needs the sums."""
+    rng = np.random.default_rng(1)
+    popular = rng.random(200) < 0.2
+    codes = np.stack([popular + 0.1 * rng.normal(size=200), rng.normal(size=200)], 1)
+    links = [(i, j) for i in range(200) for j in range(i) if rng.random() < 0.3 * (popular[i] + popular[j])]
+    pairs = rng.integers(0, 200, (4_000, 2))
+    want = popular[pairs].sum(1)
+    correlation = [
+        np.corrcoef(
+            LinkPredictor("cosine", "none", sums=sums, negatives=2_000, random_state=0)
+            .fit(codes, links)
+            .decision_moments(pairs)
+            .mean,
+            want,
+        )[0, 1]
+        for sums in (False, True)
+    ]
+    assert correlation[1] > 0.9 > 0.6 > correlation[0]
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"root": True}, "root=True expects codes ≥ 0, got -"),
+        ({"sums": "yes"}, "sums expects True or False, got 'yes'"),
+        ({"root": 1}, "root expects True or False, got 1"),
+    ],
+)
+def test_wrong_settings_are_refused(settings, message):
+    codes = RNG.normal(size=(9, 2))
+    with pytest.raises(ValueError, match=message):
+        LinkPredictor(variance="none", negatives=9, **settings).fit(codes, [(0, 1)])
