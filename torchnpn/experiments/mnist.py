@@ -148,15 +148,16 @@ def _difference(a: list[float], b: list[float]) -> Summary:
 
 
 def headline(record: Record) -> list[tuple[str, str, str]]:
-    """Error and NLL of our network, beside the dropout network's."""
+    """Error and NLL of our networks, beside the dropout networks'."""
 
     def told(name: str) -> str:
         found = record["cells"][name]["figures"]
-        return f"{Summary.of(found['error'])} %, NLL {Summary.of(found['nll']).mean:.3f}"
+        return f"{Summary.of(found['error'])} %, NLL {Summary.of(found['nll']).mean:.4f}"
 
     return [
-        (f"MNIST test error, {ROWS[name].label}", f"{ROWS[name].paper_error} %", told(name))
-        for name in ("npn", "dropout_alone")
+        (f"MNIST test error, {row.label}", "–" if row.paper_error == "–" else f"{row.paper_error} %", told(name))
+        for name, row in ROWS.items()
+        if name in ("npn", "gamma", "dropout_alone", "dropout")
     ]
 
 
