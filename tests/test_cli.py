@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import functools
 import os
 import signal
 import subprocess
@@ -429,8 +430,11 @@ def test_too_little_memory(folder, tmp_path, monkeypatch):
 
 @contextmanager
 def npn_process(*args: object) -> Iterator[subprocess.Popen[str]]:
+    """The command on its own; it can be interrupted even where the tests run in the background, and cannot."""
     command = [sys.executable, "-m", "torchnpn.cli", *map(str, args)]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    listen = functools.partial(signal.signal, signal.SIGINT, signal.SIG_DFL)
+    with subprocess.Popen(command, preexec_fn=listen, **pipes) as process:
         yield process
 
 
