@@ -76,6 +76,7 @@ def test_runs_from_end_to_end(name, made, tmp_path):
     assert f"{record['planned']} of {record['planned']} found" in ran(experiment, tmp_path, QUICK).lines[0]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["npn", "dropout", "bbb", "ensemble"])
 def test_methods_learn(name, made):
     data = digits.digits(CPU)
@@ -275,6 +276,7 @@ def test_differences_are_taken_on_the_same_subset():
     assert error == pytest.approx(np.std([-1, -1, -2], ddof=1) / np.sqrt(3))
 
 
+@pytest.mark.slow
 def test_the_page_of_variance_says_who_is_above(made, tmp_path):
     experiment = EXPERIMENTS["mnist_variance"]
     ran(experiment, tmp_path, QUICK)

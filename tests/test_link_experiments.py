@@ -145,6 +145,7 @@ def test_codes_find_communities(name, documents, monkeypatch):
         assert found[task][MEAN.label]["auc"][0] > 0.7  # .736 to .847; knowing the communities gives .851 and .859
 
 
+@pytest.mark.slow
 def test_figures_have_controls_for_documents_only(documents):
     use = View("cosine", "shrunk", 3.0)
     found = links.figures(documents, "vae", Choice({"beta": 0.3}, use), 2, QUICK, lambda share: None)

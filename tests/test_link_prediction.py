@@ -372,6 +372,7 @@ def quality(codes, links, seed: int = 0, **settings):
     return link_quality(model.score_blocks(test, train), link_positions(links, test, train))
 
 
+@pytest.mark.slow
 def test_network_finds_the_links_of_made_papers():
     """Nearly as well as one who knows the groups: over four seeds, ranks were off by 2 to 6, AUCs by .01 to .025."""
     counts, group, links = papers()

@@ -125,6 +125,7 @@ def test_texts_go_through_a_pipeline():
     assert np.isfinite(pipeline.score_samples(["a cat", "nothing known"])).all()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("family", ["gaussian", "gamma"])
 def test_progress_is_told(family, capsys):
     shares = []
