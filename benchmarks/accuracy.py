@@ -21,6 +21,7 @@ sys.path[:0] = [str(ROOT), str(ROOT / "tests")]
 
 import bounds
 import cases
+import closed_forms
 import map_cases
 import numpy as np
 import reference
@@ -98,7 +99,7 @@ def family_row(case: cases.Case, call: Callable[[Any, float], Moments], form: st
 
 def max2_row(kind: str) -> Row:
     points = test_gaussian_maps.max2_points()
-    exact = reference.max2(points)
+    exact = closed_forms.max2(points)
     m_1, s_1, m_2, s_2 = torch.tensor(points, dtype=TYPES[kind]).T
     a = maps.max2(Moments(m_1, s_1), Moments(m_2, s_2))
     figures = errors(a, *exact.T, scale2=points[:, 1] + points[:, 3], bound=None)

@@ -4,94 +4,21 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
-import http.server
-import io
 import os
 import socket
-import threading
 from pathlib import Path
 
 import numpy as np
 import pytest
-from served import empty_cache, files
+from served import ARRAYS, TEXTS, TINY, Server, empty_cache, files
 
 from torchnpn import datasets
-from torchnpn.datasets import catalogue, insurance, store, uci
+from torchnpn.datasets import catalogue, store, uci
 
 DATA = os.environ.get("TORCHNPN_DATA")  # read before the fixtures below take it away
 FILES = ["boston/boston_housing.npz", *(one.path for one in catalogue.SOURCES.values() if one.digest)]
 COMPLETE = DATA and all((Path(DATA) / file).is_file() for file in FILES)
 needs_data = pytest.mark.skipif(not COMPLETE, reason="TORCHNPN_DATA is not set to a folder with all data sets")
-
-# A table of five rows as it would lie at the source: the target in the middle, whole numbers written as floats.
-TEXTS = {
-    "data": b"1.5 10 -0.1\n2.5 20 0.2\n3.5 30 0.3\n4.5 40 1e-3\n5.5 50 0.5\n",
-    "index_features": b"0.000000000000000000e+00\n2.000000000000000000e+00\n",
-    "index_target": b"1\n",
-    "n_hidden": b"50\n",
-    "n_epochs": b"40\n",
-    "index_train_0": b"4.0\n0.0\n2.0\n",
-    "index_test_0": b"1\n3\n",
-    "index_train_1": b"0\n1\n3\n",
-    "index_test_1": b"2\n4\n",
-}
-ARRAYS = {
-    "X": np.array([[1.5, -0.1], [2.5, 0.2], [3.5, 0.3], [4.5, 1e-3], [5.5, 0.5]]),
-    "y": np.array([10.0, 20.0, 30.0, 40.0, 50.0]),
-    "train_idx": np.array([[4, 0, 2], [0, 1, 3]], dtype=np.uint16),
-    "test_idx": np.array([[1, 3], [2, 4]], dtype=np.uint16),
-    "n_hidden": np.array(50),
-    "n_epochs": np.array(40),
-}
-TINY = uci.Table(
-    name="tiny",
-    folder="tiny",
-    title="Five rows",
-    rows=5,
-    splits=2,
-    features=("a", "b"),
-    target="t",
-    sha256=hashlib.sha256(TEXTS["data"]).hexdigest(),
-    digest=store.digest(ARRAYS),
-)
-
-
-class Server:
-    """Serves `texts` under the names of a UCI folder, and remembers what was asked for."""
-
-    def __init__(self, texts: dict[str, bytes], folder: str = "tiny"):
-        self.bodies = {f"/{folder}/data/{name}.txt": body for name, body in texts.items()}
-        self.lengths: dict[str, int] = {}  # a Content-Length that is not the body's
-        self.asked: list[str] = []
-        outer = self
-
-        class Handler(http.server.BaseHTTPRequestHandler):
-            def do_GET(self):
-                outer.asked.append(self.path)
-                if self.path not in outer.bodies:
-                    self.send_error(404)
-                    return
-                body = outer.bodies[self.path]
-                self.send_response(200)
-                self.send_header("Content-Length", str(outer.lengths.get(self.path, len(body))))
-                self.end_headers()
-                self.wfile.write(body)
-
-            def log_message(self, *args):
-                pass
-
-        self.http = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self.base = f"http://127.0.0.1:{self.http.server_port}"
-
-    def __enter__(self) -> Server:
-        self.thread = threading.Thread(target=self.http.serve_forever, args=(0.01,))
-        self.thread.start()
-        return self
-
-    def __exit__(self, *error):
-        self.http.shutdown()
-        self.thread.join()
-        self.http.server_close()
 
 
 @pytest.fixture(autouse=True)
@@ -310,117 +237,6 @@ def test_available_tells_what_is_present(server, cache):
     datasets.fetch("tiny")
     present = [info for info in datasets.available() if info.present and info.name != "toy"]
     assert [(info.name, info.rows, info.columns, info.path.is_file()) for info in present] == [("tiny", 5, 2, True)]
-
-
-# Reading and verifying
-
-
-def test_a_damaged_file_is_refused(tmp_path):
-    path = tmp_path / "a.npz"
-    store.write(path, ARRAYS)
-    whole = path.read_bytes()
-    refused = 0
-    for position in range(len(whole)):
-        path.write_bytes(whole[:position] + bytes([whole[position] ^ 0xFF]) + whole[position + 1 :])
-        try:
-            arrays = store.read(path)
-        except ValueError as error:
-            refused += "is damaged" in str(error)
-        else:  # a byte that does not matter, or an entry is hidden; values never change
-            for name, array in arrays.items():
-                np.testing.assert_array_equal(array, ARRAYS[name], strict=True)
-    assert refused > len(whole) / 2
-    for length in range(len(whole)):
-        path.write_bytes(whole[:length])
-        with pytest.raises(ValueError, match="is damaged"):
-            store.read(path)
-
-
-def foreign(arrays=None, array=None) -> bytes:
-    file = io.BytesIO()
-    if arrays is not None:
-        np.savez(file, **arrays)
-    else:
-        np.save(file, array)
-    return file.getvalue()
-
-
-@pytest.mark.parametrize(
-    ("content", "words"),
-    [
-        (foreign(array=ARRAYS["X"]), "is damaged, or no .npz file"),
-        (foreign({**ARRAYS, "X": np.array([{}, []], dtype=object)}), "plain arrays.*allow_pickle"),
-        (foreign({"X": ARRAYS["X"]}), "not the file of 'tiny' .*'y'.*it holds X"),
-        (foreign({**ARRAYS, "X": ARRAYS["X"].T}), r"5 rows of 2 features.*X of shape \(2, 5\)"),
-        (foreign({**ARRAYS, "y": ARRAYS["y"][1:]}), r"y of shape \(4,\)"),
-    ],
-)
-def test_another_file_is_refused(server, cache, content, words):
-    path = cache / "uci_regression" / "tiny.npz"
-    path.parent.mkdir(parents=True)
-    path.write_bytes(content)
-    with pytest.raises(ValueError, match=words) as caught:
-        datasets.load("tiny")
-    assert "fetch it anew" in str(caught.value)
-
-
-def test_verify_looks_at_the_values(server, cache):
-    path = cache / "uci_regression" / "tiny.npz"
-    assert datasets.verify("tiny") == [("tiny", "absent")]
-    datasets.fetch("tiny")
-    assert datasets.verify("tiny") == [("tiny", "ok")]
-    path.write_bytes(foreign(dict(reversed(ARRAYS.items()))))  # packed in another way
-    assert datasets.verify("tiny") == [("tiny", "ok")]
-    path.write_bytes(foreign({**ARRAYS, "y": np.nextafter(ARRAYS["y"], np.inf)}))
-    assert datasets.verify("tiny") == [("tiny", "different")]
-    path.write_bytes(b"nothing of the kind")
-    assert datasets.verify("tiny") == [("tiny", "unreadable")]
-    assert [name for name, _ in datasets.verify()] == [info.name for info in datasets.available()]
-
-
-@pytest.mark.parametrize(
-    "other",
-    [
-        {"a": np.arange(7)},
-        {"a": np.arange(6, dtype=np.int32)},
-        {"a": np.arange(6).reshape(2, 3)},
-        {"b": np.arange(6)},
-        {"a": np.arange(6), "b": np.zeros(0)},
-        {"a": np.arange(6).astype(float)},
-    ],
-)
-def test_digest_sees_names_types_shapes_and_values(other):
-    assert store.digest(other) != store.digest({"a": np.arange(6)})
-
-
-def test_digest_does_not_see_memory():
-    a = np.arange(6.0).reshape(2, 3)
-    assert store.digest({"a": np.asfortranarray(a)}) == store.digest({"a": a.astype(">f8")}) == store.digest({"a": a})
-
-
-def test_motor_insurance_keeps_every_category():
-    generator = np.random.default_rng(0)
-    levels = {
-        "VehAge": [b"old cars", b"oldest cars", b"young cars", b"youngest cars"],
-        "VehBody": [b"Bus", b"Sedan"],
-        "Gender": [b"Female", b"Male"],
-        "DrivAge": sorted(name.encode() for name in insurance.ORDER["driver_age"]),
-    }
-    codes = {name: generator.integers(len(names), size=30).astype(np.uint8) for name, names in levels.items()}
-    numbers = {name: generator.random(30) for name in ("Exposure", "VehValue", "ClaimAmount")}
-    claims = {"ClaimNb": generator.integers(3, size=30).astype(np.uint8)}
-    table = insurance.read(
-        numbers | claims | codes | {f"{key}_levels": np.array(names) for key, names in levels.items()}
-    )
-    assert table.X.dtype == table.y.dtype == np.float64
-    np.testing.assert_array_equal(table.X[:, :2].T, [numbers["Exposure"], numbers["VehValue"]])
-    for column, (ours, theirs) in enumerate(insurance.CATEGORIES.items(), start=2):
-        assert table.feature_names[column] == ours
-        names = [table.categories[ours][int(code)].encode() for code in table.X[:, column]]
-        assert names == [levels[theirs][code] for code in codes[theirs]]
-    assert table.categories["vehicle_age"] == ("youngest cars", "young cars", "old cars", "oldest cars")
-    np.testing.assert_array_equal(table.targets["counts"], claims["ClaimNb"])
-    np.testing.assert_array_equal(table.targets["amounts"], numbers["ClaimAmount"])
 
 
 # The published values, where the data are

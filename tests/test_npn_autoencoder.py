@@ -9,6 +9,7 @@ import pandas as pd
 import pytest
 import scipy.sparse
 import scipy.special
+from autoencoders import FAST, NETWORKS, each_network
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 from sklearn.feature_extraction.text import CountVectorizer
@@ -17,17 +18,6 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from torchnpn import NPNAutoencoder, io
 from torchnpn.documents import GAMMA, GAUSSIAN, POISSON
-
-FAST = {"hidden": (8, 4), "max_epochs": 2, "batch_size": 16, "device": "cpu", "random_state": 0}
-NETWORKS = {
-    "gaussian": {"family": "gaussian", "loss": "bce"},
-    "sigmoid and the paper's loss": {"family": "gaussian", "loss": "gaussian", "activation": "sigmoid"},
-    "gamma": {"family": "gamma"},
-    "factors": {"family": "gamma", "activation": "identity", "bias": False, "loss": "gamma"},
-    "poisson": {"family": "poisson"},
-    "poisson by KL": {"family": "poisson", "activation": "saturating_kl", "loss": "l2"},
-}
-each_network = pytest.mark.parametrize("settings", NETWORKS.values(), ids=NETWORKS)
 
 
 def words(documents=40, terms=60, seed=0) -> scipy.sparse.csr_matrix:

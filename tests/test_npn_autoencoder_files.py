@@ -12,24 +12,16 @@ import safetensors
 import safetensors.torch
 import scipy.sparse
 import torch
+from autoencoders import FAST, each_network
 
 import torchnpn as npn
 from torchnpn import NPNAutoencoder, io
 from torchnpn.io import ModelFileError
 
-FAST = {"hidden": (8, 4), "max_epochs": 2, "batch_size": 16, "device": "cpu", "random_state": 0}
-NETWORKS = {
-    "gaussian": {"family": "gaussian", "loss": "bce"},
-    "sigmoid and the paper's loss": {"family": "gaussian", "loss": "gaussian", "activation": "sigmoid"},
-    "gamma": {"family": "gamma"},
-    "factors": {"family": "gamma", "activation": "identity", "bias": False, "loss": "gamma"},
-    "poisson": {"family": "poisson"},
-    "poisson by KL": {"family": "poisson", "activation": "saturating_kl", "loss": "l2"},
-}
 COUNTS = scipy.sparse.csr_matrix(np.random.default_rng(0).poisson(0.2, size=(40, 60)).astype(np.float64))
 
 
-@pytest.mark.parametrize("settings", NETWORKS.values(), ids=NETWORKS)
+@each_network
 def test_all_of_it_comes_back_from_a_file(settings, tmp_path):
     model = NPNAutoencoder(**FAST, **settings).fit(COUNTS)
     npn.save(model, tmp_path / "model.npn")

@@ -1,5 +1,6 @@
-"""The references of `reference.py` against each other, mpmath's quadrature and differentiation."""
+"""The references, closed forms and quadrature, against each other, mpmath's quadrature and differentiation."""
 
+import closed_forms
 import numpy as np
 import pytest
 import reference
@@ -106,5 +107,5 @@ def test_maximum_agrees_with_conditioning_on_one_of_the_two():
         b = m2 + 10 * np.sqrt(s2) * z
         above = reference.at("relu", m1 - b, np.full_like(b, s1))  # max(a, b) = b + relu(a - b)
         mean = w @ (b + above.mean)
-        (exact,) = reference.max2(np.array([[m1, s1, m2, s2]]))
+        (exact,) = closed_forms.max2(np.array([[m1, s1, m2, s2]]))
         np.testing.assert_allclose(exact, (mean, w @ (above.variance + (b + above.mean - mean) ** 2)), rtol=1e-10)
