@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import math
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -50,7 +51,8 @@ def digits(device: torch.device) -> Digits:
 def judged(probs: Tensor, y: Tensor) -> dict[str, list[Any]]:
     """Error in percent, NLL and calibration error of each replica's probabilities (replicas, rows, classes).
 
-    A network that diverged, and answers NaN, is wrong everywhere and has no NLL or calibration error: None.
+    A network that diverged, and answers NaN, is wrong everywhere and has no NLL or calibration error: None. Nor has a
+    network a NLL that gives a label the probability zero.
     """
     labels = y.cpu().numpy()
     each = [_judged(one.double().cpu().numpy(), labels) for one in probs]
@@ -60,9 +62,10 @@ def judged(probs: Tensor, y: Tensor) -> dict[str, list[Any]]:
 def _judged(probs: Array, labels: Array) -> dict[str, float | None]:
     if not np.isfinite(probs).all():
         return {"error": 100.0, "nll": None, "calibration": None}
+    nll = metrics.categorical_nll(probs, labels)
     return {
         "error": rounded(100 * float((probs.argmax(1) != labels).mean())),
-        "nll": rounded(metrics.categorical_nll(probs, labels)),
+        "nll": rounded(nll) if math.isfinite(nll) else None,
         "calibration": rounded(metrics.calibration_error(probs, labels)),
     }
 
