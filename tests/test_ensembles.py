@@ -292,7 +292,9 @@ def test_a_member_does_not_see_the_rows_of_another(kind):
     x[20:] = -x[:20]  # so that scales stay as they are when rows of one half change places
     shuffled = np.concatenate([x[:20], x[20:][::-1]])
     subsets = np.arange(40).reshape(2, 20)
-    fitted = [clone(model).fit(rows, target(rows), subsets=subsets).network_ for rows in (x, shuffled)]
+    models = [clone(model).fit(rows, target(rows), subsets=subsets) for rows in (x, shuffled)]
+    assert [model._rows_seen for model in models] == [20, 20]  # by which `partial_fit` weighs the KL
+    fitted = [model.network_ for model in models]
     first, second = ([p[k] for p in fitted[0].parameters()] for k in (0, 1))
     for k, mine in enumerate((first, second)):
         theirs = [p[k] for p in fitted[1].parameters()]

@@ -175,6 +175,12 @@ def test_an_experiment_without_its_data_is_left_out(tmp_path):
     assert sorted(path.name for path in tmp_path.iterdir()) == ["first.json", "third.json"]
 
 
+def test_tiny_sizes_need_only_their_own_data(tmp_path):
+    chosen = [made("one", data=("no-such-set",), quick_data=())]
+    for quick, left_out in ((True, []), (False, ["one"])):
+        assert list(reproduce(chosen, Options(CPU, quick), tmp_path, False, Told().screen)) == left_out
+
+
 def test_the_list_says_what_is_here(tmp_path):
     experiments = {"a": made("a", data=("no-such-set",)), "b": made("b"), "c": made("c")}
     ran(experiments["b"], tmp_path)
@@ -263,7 +269,7 @@ def test_hard_dependencies_are_enough(tmp_path):
 @pytest.mark.parametrize("name", EXPERIMENTS)
 def test_every_experiment_runs_quickly_from_end_to_end(name, tmp_path):
     experiment = EXPERIMENTS[name]
-    if missing := absent(experiment):
+    if missing := absent(experiment, quick=True):
         pytest.skip(f"data sets not here: {', '.join(missing)}")
     ran(experiment, tmp_path, QUICK)
     record = records.read(experiment, tmp_path)

@@ -199,7 +199,8 @@ class NPNEstimator(BaseEstimator):  # type: ignore[misc]
             )
         take_back_(self.network_, self.likelihood_, every)
         self.history_ = mean_history(histories)
-        self._rows_seen = y.shape[0] if weight is None else float(weight.sum())
+        rows = y.shape[0] if subsets is None else subsets.shape[1]  # those that one network has seen
+        self._rows_seen = rows if weight is None else float(weight.sum())
 
     def _place(self) -> torch.device:
         """Where to train; "auto" keeps a small network on the CPU: it is done before a GPU has compiled its kernels."""

@@ -309,7 +309,7 @@ def _checked_numbers(given: Any, count: int, name: str) -> NDArray[np.int64]:
         raise ValueError(f"{name} expects at least one node, got none.")
     if array.dtype.kind not in "iu" or array.min() < 0 or array.max() >= count:
         wrong = array[(array < 0) | (array >= count)] if array.dtype.kind in "iu" else array
-        raise ValueError(f"{name} expects whole numbers from 0 to {count - 1}, got {wrong.flat[0]!r}.")
+        raise ValueError(f"{name} expects whole numbers from 0 to {count - 1}, got {wrong.flat[0].item()!r}.")
     return array.astype(np.int64)
 
 

@@ -60,6 +60,7 @@ class Experiment:
         figure: A figure from a record.
         headline: Rows (what, published, ours) for the README, from a record.
         search: Whether it is a search for settings: run by name, not by `all`.
+        quick_data: What tiny sizes need instead of `data`, where that is less.
     """
 
     name: str
@@ -72,3 +73,8 @@ class Experiment:
     figure: Callable[[Record], Figure] | None = None
     headline: Callable[[Record], list[tuple[str, str, str]]] | None = None
     search: bool = False
+    quick_data: tuple[str, ...] | None = None
+
+    def needs(self, quick: bool) -> tuple[str, ...]:
+        """Names of the data sets for a run."""
+        return self.data if self.quick_data is None or not quick else self.quick_data

@@ -235,6 +235,7 @@ EXPERIMENT = Experiment(
     title="Links between documents, from codes of their words",
     place="Table 3, supplement",
     data=tuple(DATA),
+    quick_data=QUICK_DATA,
     minutes=10,
     cells=cells,
     section=section,

@@ -61,10 +61,10 @@ def choose(names: Sequence[str], experiments: Mapping[str, Experiment]) -> list[
     return [experiments[name] for name in wanted]
 
 
-def absent(experiment: Experiment) -> list[str]:
-    """Its data sets that are not on this machine; nothing is downloaded."""
+def absent(experiment: Experiment, quick: bool = False) -> list[str]:
+    """The data sets of a run that are not on this machine; nothing is downloaded."""
     present = {info.name for info in datasets.available() if info.present}
-    return [name for name in experiment.data if name not in present]
+    return [name for name in experiment.needs(quick) if name not in present]
 
 
 def listing(experiments: Mapping[str, Experiment], folder: Path) -> list[list[str]]:
@@ -99,7 +99,7 @@ def reproduce(
     left_out: dict[str, str] = {}
     for experiment in chosen:
         try:
-            fetch_data(experiment)
+            fetch_data(experiment, options.quick)
         except MissingData as error:
             left_out[experiment.name] = str(error)
             screen.say(f"{experiment.name}: left out. {error}")
@@ -112,13 +112,13 @@ def reproduce(
     return left_out
 
 
-def fetch_data(experiment: Experiment) -> None:
+def fetch_data(experiment: Experiment, quick: bool) -> None:
     """Download what is not here.
 
     Raises:
         MissingData: If that is not possible; the message says what to do.
     """
-    for name in absent(experiment):
+    for name in absent(experiment, quick):
         try:
             datasets.fetch(name)
         except (OSError, ValueError) as error:  # no network, a file to be put in place by hand, an unknown name

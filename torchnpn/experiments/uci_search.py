@@ -72,6 +72,7 @@ EXPERIMENT = Experiment(
     title="Noise, units and steps of the default regressor, on cuts of training rows",
     place="for uci",
     data=SETS,
+    quick_data=QUICK_SETS,
     minutes=3,
     cells=cells,
     section=section,
