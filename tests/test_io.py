@@ -57,6 +57,7 @@ def networks() -> dict[str, torch.nn.Module]:
         "binary": nn.Bernoulli(),
         "dropout": nn.Dropout(0.1),
         "analytic": nn.AnalyticDropout(0.2),
+        "masked": nn.MaskedUnits(0.2),
         "noise": nn.InputNoise(0.3),
         "empty": nn.Sequential(),
         "named": nn.Sequential(named),

@@ -99,7 +99,7 @@ class Method(NamedTuple):
 
     def _groups(self, settings: Sequence[Setting]) -> list[list[int]]:
         def common(i: int) -> str:
-            return str([settings[i][name] for name in self.shared])
+            return str([settings[i].get(name) for name in self.shared])
 
         return [list(group) for _, group in itertools.groupby(sorted(range(len(settings)), key=common), common)]
 
@@ -113,8 +113,12 @@ def _stacked(answers: Sequence[Answer]) -> Answer:
 
 
 def gaussian_npn(work: Work, settings: Sequence[Setting]) -> Network:
-    """Gaussian weights, ReLU, sampled dropout; the prior is N(0, 1/precision), or learnt where that is None."""
-    return asked_in_parts(gaussian_network(work, settings), ScaledSoftmax(CLASSES))
+    """Gaussian weights, ReLU, sampled dropout; the prior is N(0, 1/precision), or learnt where that is None.
+
+    With the setting `masks`, units are masked when the network is asked, too, in closed form.
+    """
+    network = gaussian_network(work, settings)
+    return asked_in_parts(nn.with_masks(network) if settings[0].get("masks") else network, ScaledSoftmax(CLASSES))
 
 
 def gaussian_network(work: Work, settings: Sequence[Setting]) -> nn.Sequential:
@@ -309,7 +313,7 @@ def _answered(predicted: Any) -> Answer:
 
 
 _NETWORK = "hidden", "epochs", "batch_size"
-_NPN = *_NETWORK, "rate", "input_rate", "prior_precision"
+_NPN = *_NETWORK, "rate", "input_rate", "prior_precision", "masks"
 METHODS = {
     "npn": Method("Gaussian NPN", _NPN, gaussian_npn),
     "npn_mixture": Method("mixture of 5 Gaussian NPN", _NPN, npn_mixture),

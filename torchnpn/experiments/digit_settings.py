@@ -44,15 +44,50 @@ def training(size: int) -> Setting:
     return {"batch_size": batch, "epochs": math.ceil(STEPS[size] * batch / size)}
 
 
-def _of_size(size: int) -> dict[str, Setting]:
-    """Before the search: what the prototypes had."""
-    common = COMMON | training(size)
-    return {
-        "npn": common | {"prior_precision": 100.0, "kl_weight": 0.01, "input_rate": 0.4, "rate": 0.5},
-        "dropout": common | {"prior_precision": 1.0, "input_rate": 0.5, "rate": 0.5},
-        "dropout_alone": common | {"prior_precision": 0.0, "input_rate": 0.3, "rate": 0.6},
-        "bdk": common | {"step_size": 0.1 / size, "prior_precision": 10.0, "input_noise": 0.1},
-    }
+def _npn(rates: tuple[float, float], decay: float, **more: bool) -> Setting:
+    """Precision of the prior times weight of the KL is the decay."""
+    strength = {"prior_precision": 10_000.0, "kl_weight": decay / 10_000.0}
+    return {"learning_rate": 0.001, **_rates(rates), **strength, **more}
 
 
-CHOSEN_BY_SIZE: dict[int, dict[str, Setting]] = {size: _of_size(size) for size in STEPS}
+def _dropout(rates: tuple[float, float], decay: float, learning_rate: float) -> Setting:
+    return {"learning_rate": learning_rate, "prior_precision": decay, **_rates(rates)}
+
+
+def _bdk(step_size: float, input_noise: float) -> Setting:
+    return {"learning_rate": 0.001, "step_size": step_size, "prior_precision": 10.0, "input_noise": input_noise}
+
+
+def _rates(rates: tuple[float, float]) -> Setting:
+    return dict(zip(("input_rate", "rate"), rates, strict=True))
+
+
+_BY_SIZE: dict[int, dict[str, Setting]] = {
+    100: {
+        "npn": _npn((0.6, 0.5), 0.4, masks=True),
+        "dropout": _dropout((0.6, 0.5), 0.4, 0.002),
+        "dropout_alone": _dropout((0.6, 0.7), 0.0, 0.0002),
+        "bdk": _bdk(0.1 / 100, 0.01),
+    },
+    500: {
+        "npn": _npn((0.6, 0.5), 0.3),
+        "dropout": _dropout((0.6, 0.5), 0.6, 0.002),
+        "dropout_alone": _dropout((0.6, 0.7), 0.0, 0.001),
+        "bdk": _bdk(0.3 / 500, 0.003),
+    },
+    2_000: {
+        "npn": _npn((0.5, 0.5), 0.6),
+        "dropout": _dropout((0.5, 0.5), 1.0, 0.001),
+        "dropout_alone": _dropout((0.6, 0.6), 0.0, 0.0005),
+        "bdk": _bdk(0.4 / 2_000, 0.01),
+    },
+    10_000: {
+        "npn": _npn((0.4, 0.4), 2.0),
+        "dropout": _dropout((0.4, 0.4), 4.0, 0.0005),
+        "dropout_alone": _dropout((0.5, 0.5), 0.0, 0.001),
+        "bdk": _bdk(0.3 / 10_000, 0.003),
+    },
+}
+CHOSEN_BY_SIZE = {
+    size: {name: COMMON | training(size) | one for name, one in chosen.items()} for size, chosen in _BY_SIZE.items()
+}

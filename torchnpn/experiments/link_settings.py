@@ -6,6 +6,8 @@ from typing import NamedTuple
 
 from torchnpn.experiments.link_methods import METHODS, Setting, View
 
+EPOCHS = 30  # on the graphs that were searched, in `links` as in the search; others have the methods' own
+
 
 class Choice(NamedTuple):
     """What a search chose.
@@ -34,6 +36,9 @@ _ELSEWHERE = "citeulike-t"  # whose settings other data sets take
 
 def chosen(data: str, method: str) -> Choice:
     """For a data set and method; a wide network takes what was chosen for the narrow one."""
-    if not METHODS[method].searched:
+    searched = METHODS[method].searched
+    if not searched:
         return Choice({})
-    return CHOSEN.get(data, CHOSEN[_ELSEWHERE])[METHODS[method].searched]
+    if data not in CHOSEN:
+        return CHOSEN[_ELSEWHERE][searched]
+    return CHOSEN[data][searched]._replace(changes=CHOSEN[data][searched].changes | {"epochs": EPOCHS})

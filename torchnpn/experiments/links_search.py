@@ -1,6 +1,6 @@
 """The settings of `links`, and how the variance is used, by search on documents that no split by documents tests.
 
-Every method has a grid; each of its settings learns from the words of all documents, for half as long as in `links`.
+Every method has a grid; each of its settings learns from the words of all documents, for as long as in `links`.
 The documents on which all of the reported splits train are cut anew, twice: a fifth is held out, and the links of its
 documents to the others are to be found. The setting with the least mean rank wins, and of its codes the use of the
 variance with the least.
@@ -16,7 +16,7 @@ import numpy as np
 from torchnpn.datasets.splits import node_split
 from torchnpn.experiments.experiment import Cell, Experiment, Options, Progress, Record
 from torchnpn.experiments.link_methods import MEAN, METHODS, PRODUCTS, USES, Setting, View, prepared
-from torchnpn.experiments.link_settings import Choice
+from torchnpn.experiments.link_settings import EPOCHS, Choice
 from torchnpn.experiments.links import (
     QUICK_DATA,
     SEEDS,
@@ -33,19 +33,22 @@ from torchnpn.experiments.tables import rounded, table
 
 SEED = 100  # of networks and negatives; none of those that are reported
 CUTS = (100, 101)
-EPOCHS = 30  # half of what `links` has: many settings in little time
 _FAST, _DECAY = {"learning_rate": 5e-3}, {"weight_decay": 0.1}
 _GAUSSIAN: tuple[Setting, ...] = (  # of Gaussian and point networks alike
     {},
     {**_FAST, **_DECAY, "binary": True},
     {**_FAST, "weight_decay": 0.3, "binary": True},
     {**_FAST, **_DECAY},
+    {**_FAST, "weight_decay": 0.3},
+    {**_FAST, "weight_decay": 1.0},
 )
 _POSITIVE: tuple[Setting, ...] = (  # of gamma and Poisson networks
     {},
     {"learning_rate": 0.1},
     {"learning_rate": 0.1, "binary": True},
     {"learning_rate": 0.1, "masking": 0.6},
+    {"learning_rate": 0.1, "masking": 0.8},
+    {"learning_rate": 0.2},
 )
 _METHODS = dict.fromkeys(("gaussian", "sae", "sdae", "vae"), _GAUSSIAN) | dict.fromkeys(("gamma", "poisson"), _POSITIVE)
 GRIDS: dict[str, dict[str, tuple[Setting, ...]]] = {  # by data set and method: changes to the method's own settings

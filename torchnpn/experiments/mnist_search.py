@@ -2,8 +2,9 @@
 
 A method has up to three grids, a later one near the best of those before: of the first two, 32 settings each, all learn
 for 50 epochs and the best four for 200; the 16 of the third learn for 200. `GRIDS` says who has how many: Bayes by
-Backprop and dark knowledge have one so far, and the gamma network, which is slow, a small one. The best of the long
-ones is what `mnist` runs. Settings are judged by error in percent + 10 NLL.
+Backprop and dark knowledge have one so far, and the gamma network, which is slow, a small one. The best NPN then learns
+once more, and is asked with masks and without. The best of the long ones is what `mnist` runs. Settings are judged by
+error in percent + 10 NLL.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from torchnpn.experiments.experiment import Cell, Experiment, Options, Progress,
 from torchnpn.experiments.tables import table
 
 COMMON: Setting = {"hidden": [800, 800], "batch_size": 128, "learning_rate": 0.001}
-ROUNDS = ((32, 50), (4, 200)), ((32, 50), (4, 200)), ((16, 200),)  # of each grid: settings and epochs
+ROUNDS = ((32, 50), (4, 200)), ((32, 50), (4, 200)), ((16, 200),), ((2, 200),)  # of each grid: settings and epochs
 GAMMA_ROUNDS = (8, 30), (2, 100)  # a step of its network takes ten times as long
 SEED = 100  # none of those that are reported
 Grid = dict[str, Sequence[Any]]
@@ -44,6 +45,13 @@ GRIDS: dict[str, tuple[Grid, ...]] = {
                 *((3_000.0, kl_weight) for kl_weight in (1e-3, 3e-3, 1e-2, 2e-2)),
                 *((10_000.0, kl_weight) for kl_weight in (3e-4, 1e-3, 3e-3, 6e-3)),
             ],
+        },
+        {
+            "rates": [(0.2, 0.3)],
+            "learning_rate": [0.0003],
+            "initial_std": [0.05],
+            "strength": [(3_000.0, 1e-3)],
+            "masks": [False, True],
         },
     ),
     "gamma": (

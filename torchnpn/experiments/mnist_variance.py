@@ -1,7 +1,8 @@
 """Whether doubt is worth something: accuracy by variance (the paper's figure), and images that are no digits.
 
-Each network is trained on MNIST and asked about its test images, about Fashion-MNIST and about notMNIST. The ablation:
-the same NPN with all weights at their means, so that no variance is left but the shape of the outputs' means.
+Each network is trained on MNIST and asked about its test images, about Fashion-MNIST and about notMNIST. Ablations:
+the same NPN without masks of its units when it is asked, so that all variance is of the weights; and with all weights
+at their means, so that no variance is left but the shape of the outputs' means.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ import torch
 from scipy import stats
 from torch import Tensor
 
-from torchnpn import datasets
+from torchnpn import datasets, nn
 from torchnpn.experiments.digit_methods import METHODS, Setting, Work, gaussian_network
 from torchnpn.experiments.digit_scores import (
     Teller,
@@ -86,17 +87,19 @@ def figures(tell: Teller, asked: Asked) -> dict[str, Any]:
 
 
 def npn_figures(work: Work, settings: list[Setting], asked: Asked) -> dict[str, Any]:
-    """Those of the NPN, of its ablation, and two controls.
+    """Those of the NPN, of its ablations, and two controls.
 
     The controls: how each score goes with the entropy of the ablated network (rank correlation over test images), a
     function of means alone; and the AUROC of the sum of squared pixels, for which no network is needed.
     """
     network = gaussian_network(work, settings)
-    tell, tell_without = of_npn(network), without_variance(network)
+    masked = bool(settings[0].get("masks"))
+    tell, tell_without = of_npn(nn.with_masks(network) if masked else network), without_variance(network)
     point = tell_without(asked.test.x).scores["entropy"]
     ink = {name: x.square().sum(-1)[None] for name, x in {"": asked.test.x, **asked.outside}.items()}
     return {
         **figures(tell, asked),
+        **({"without_masks": figures(of_npn(network), asked)} if masked else {}),
         "without_variance": figures(tell_without, asked),
         "correlation": {name: _correlations(doubt, point) for name, doubt in tell(asked.test.x).scores.items()},
         "ink": {name: aurocs(ink[""], ink[name])[0] for name in asked.outside},

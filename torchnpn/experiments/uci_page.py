@@ -194,7 +194,7 @@ def _explained(record: Record) -> str:
         "a split, each alone. Bold: the best, and what is within one standard error of it (the larger of the two; "
         "published rows without one are taken to have NPN's, and what was printed as 0.00 is not compared). Settings "
         f"tried for each split: {settings}. NPN's one recipe for all tables was chosen beforehand, its noise, "
-        "units and steps on cuts of the training parts of the first five splits (`uci_search`); that tables of more than "
-        "10,000 rows should train longer was tried, on such cuts, after test figures of a first run had been seen. "
+        "units and steps on cuts of the training parts of the first five splits (`uci_search`); that tables of more "
+        "than 10,000 rows should train longer was tried, on such cuts, after test figures of a first run were seen. "
         "Columns in parentheses are published."
     )

@@ -87,6 +87,7 @@ ARGUMENTS: dict[type[Module], dict[str, Argument]] = {
     nn.Bernoulli: {},
     nn.Dropout: {"p": _number("p")},
     nn.AnalyticDropout: {"p": _number("p")},
+    nn.MaskedUnits: {"p": _number("p")},
     nn.InputNoise: {"variance": _number("variance")},
     nn.Flatten: {},
     nn.Complement: {},

@@ -21,11 +21,11 @@ from torchnpn.nn.activation import (
     Square,
     Tanh,
 )
-from torchnpn.nn.container import Complement, Flatten, Sequential, mlp
+from torchnpn.nn.container import Complement, Flatten, Sequential, mlp, with_masks
 from torchnpn.nn.heads import MeanAndNoise
 from torchnpn.nn.linear import Linear
 from torchnpn.nn.neurons import Bernoulli, Power, Saturating
-from torchnpn.nn.noise import AnalyticDropout, Dropout, InputNoise
+from torchnpn.nn.noise import AnalyticDropout, Dropout, InputNoise, MaskedUnits
 from torchnpn.nn.parameter import RandomParameter
 
 __all__ = [
@@ -47,6 +47,7 @@ __all__ = [
     "InputNoise",
     "LeakyReLU",
     "Linear",
+    "MaskedUnits",
     "MeanAndNoise",
     "Power",
     "RandomParameter",
@@ -61,4 +62,5 @@ __all__ = [
     "Square",
     "Tanh",
     "mlp",
+    "with_masks",
 ]

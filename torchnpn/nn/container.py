@@ -18,7 +18,7 @@ from torchnpn.nn.convert import as_moments
 from torchnpn.nn.layers import chain_of
 from torchnpn.nn.linear import Linear
 from torchnpn.nn.neurons import Bernoulli, Power, Saturating
-from torchnpn.nn.noise import Dropout
+from torchnpn.nn.noise import Dropout, MaskedUnits
 
 _RELU_LIKE = {"relu", "leaky_relu", "relu6", "elu", "gelu", "silu", "softplus"}
 
@@ -80,6 +80,18 @@ class Complement(nn.Module):
         a = as_moments(a)
         variance = None if a.variance is None else torch.cat([a.variance, a.variance], -1)
         return Moments(torch.cat([a.mean, 1 - a.mean], -1), variance)
+
+
+def with_masks(network: Sequential) -> Sequential:
+    """The same modules, asked under random masks of hidden units: a `Dropout` after the first layer is `MaskedUnits`.
+
+    One before it stays: what the inputs are is known. Weights are shared with `network`, not copied.
+    """
+    modules, before = [], True
+    for module in network:
+        modules.append(module if before or type(module) is not Dropout else MaskedUnits(module.p))
+        before = before and not isinstance(module, Linear)
+    return Sequential(*modules).train(network.training)
 
 
 def mlp(
