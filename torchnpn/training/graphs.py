@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import gc
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import torch
@@ -48,15 +50,40 @@ class Repeated:
         torch.cuda.synchronize(self.device)
         graph = torch.cuda.CUDAGraph()
         try:
-            with torch.cuda.graph(graph, stream=self._stream):
+            with uncollected(), torch.cuda.graph(graph, stream=self._stream):
                 self.result = self.function()
         except RuntimeError as reason:
             _log.warning("No CUDA graph, which is slower: %s", str(reason).partition("\n")[0])
             self._stream = None
+            _release_generator(self.device)
             return self.function()
         self._graph = graph
         graph.replay()
         return self.result
+
+
+@contextmanager
+def uncollected() -> Iterator[None]:
+    """Garbage is collected before, and not again until the end.
+
+    A graph of an earlier training that is destroyed while another is recorded spoils the recording, and torch does not
+    collect before it any more.
+    """
+    gc.collect()
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()
+
+
+def _release_generator(device: torch.device) -> None:
+    """A recording that failed leaves the device's generator bound to it, and all draws would fail; a copy is free."""
+    with torch.cuda.device(device):
+        generator = torch.cuda.default_generators[torch.cuda.current_device()]
+    generator.graphsafe_set_state(generator.clone_state())
 
 
 class Beside:
