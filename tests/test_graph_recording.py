@@ -4,6 +4,7 @@ import gc
 import weakref
 
 import pytest
+
 from torchnpn.training import graphs
 
 
