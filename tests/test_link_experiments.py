@@ -27,7 +27,7 @@ from torchnpn.experiments import (
 )
 from torchnpn.experiments import record as records
 from torchnpn.experiments.link_methods import MEAN, METHODS, PAPER, PAPER_MEAN, PRODUCTS, USES, View, controls
-from torchnpn.experiments.link_settings import CHOSEN, Choice, chosen
+from torchnpn.experiments.link_settings import CHOSEN, EPOCHS, Choice, chosen
 from torchnpn.experiments.links_page import Difference, Scores
 
 ROOT = Path(__file__).parent.parent
@@ -211,7 +211,10 @@ def test_grids_are_of_equal_length_and_can_be_built():
 
 def test_wide_networks_and_other_sets_take_what_was_chosen():
     assert set(CHOSEN["citeulike-t"]) == {method.searched for method in METHODS.values()} - {""}
-    assert chosen("citeulike-t", "sdae_wide") is chosen("cora", "sdae") is CHOSEN["citeulike-t"]["sdae"]
+    assert chosen("cora", "sdae_wide") is chosen("cora", "sdae") is CHOSEN["citeulike-t"]["sdae"]
+    for name, choices in CHOSEN.items():
+        wanted = choices["sdae"]._replace(changes=choices["sdae"].changes | {"epochs": EPOCHS})
+        assert chosen(name, "sdae_wide") == chosen(name, "sdae") == wanted
     assert chosen("cora", "svd") == Choice({})
     for choices in CHOSEN.values():
         assert all((choice.use in USES) == METHODS[key].second_order for key, choice in choices.items())

@@ -48,11 +48,21 @@ def test_the_page_shows_each_record(folder):
     path, _ = folder
     page = render(folder).pages[path / "docs" / "results.md"]
     assert "| [`whole`](#whole) | Nowhere | Squares | CPU, " in page
-    assert "| `stopped` | Nowhere | Squares | unfinished: 2 of 3 pieces |" in page
+    assert "| `stopped` | Nowhere | Squares | Unfinished, 2 of 3 pieces |" in page
     assert "| `absent` | Nowhere | Squares | not yet run |" in page
     assert page.count("\n## ") == 2 and page.index("## whole") < page.index("## search")
     assert "![Squares](images/whole.png)" in page and "images/search.png" not in page
     assert "no results" not in page
+
+
+def test_parts_are_shown_of_an_experiment_that_has_them(folder):
+    path, experiments = folder
+    experiments["stopped"] = made("stopped", headline=squares, section=lambda record: "Some.", in_parts=True)
+    pages = render(folder).pages
+    page = pages[path / "docs" / "results.md"]
+    assert "| [`stopped`](#stopped) | Nowhere | Squares | Unfinished, 2 of 3 pieces |" in page
+    assert "Unfinished, 2 of 3 pieces: what follows is of these alone.\n\nSome." in page
+    assert pages[path / "README.md"].count("| sum |") == 1
 
 
 def test_the_readme_shows_whole_records_only(folder):

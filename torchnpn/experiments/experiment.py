@@ -61,6 +61,7 @@ class Experiment:
         headline: Rows (what, published, ours) for the README, from a record.
         search: Whether it is a search for settings: run by name, not by `all`.
         quick_data: What tiny sizes need instead of `data`, where that is less.
+        in_parts: Whether section and figure can be made of a record that is not whole.
     """
 
     name: str
@@ -74,6 +75,7 @@ class Experiment:
     headline: Callable[[Record], list[tuple[str, str, str]]] | None = None
     search: bool = False
     quick_data: tuple[str, ...] | None = None
+    in_parts: bool = False
 
     def needs(self, quick: bool) -> tuple[str, ...]:
         """Names of the data sets for a run."""

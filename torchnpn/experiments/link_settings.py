@@ -21,14 +21,24 @@ class Choice(NamedTuple):
     use: View | None = None
 
 
+_DECAY: Setting = {"learning_rate": 0.005, "weight_decay": 0.3}
+_FAST: Setting = {"learning_rate": 0.1}
 CHOSEN: dict[str, dict[str, Choice]] = {
     "citeulike-t": {
-        "gaussian": Choice({}, View("cosine", "features")),
-        "gamma": Choice({}, View("cosine", "features")),
-        "poisson": Choice({}, View("cosine", "features")),
-        "sae": Choice({}),
-        "sdae": Choice({}),
-        "vae": Choice({}, View("cosine", "features")),
+        "gaussian": Choice(_DECAY, View("cosine", "predictive", sums=True)),
+        "gamma": Choice(_FAST, View("cosine", "features", sums=True)),
+        "poisson": Choice(_FAST | {"masking": 0.6}, View("cosine", "divergence", sums=True)),
+        "sae": Choice(_DECAY | {"binary": True}),
+        "sdae": Choice(_DECAY),
+        "vae": Choice(_DECAY | {"binary": True}, View("cosine", "divergence", sums=True)),
+    },
+    "arxiv": {
+        "gaussian": Choice(_DECAY, View("cosine", "weighted", doubt=3.0, sums=True)),
+        "gamma": Choice(_FAST | {"masking": 0.8}, View("cosine", "features", sums=True)),
+        "poisson": Choice(_FAST | {"masking": 0.8}, View("cosine", "divergence", sums=True)),
+        "sae": Choice({"learning_rate": 0.005, "weight_decay": 1.0}),
+        "sdae": Choice(_DECAY),
+        "vae": Choice(_DECAY | {"binary": True}, View("cosine", "features", sums=True)),
     },
 }
 _ELSEWHERE = "citeulike-t"  # whose settings other data sets take

@@ -241,4 +241,5 @@ EXPERIMENT = Experiment(
     section=section,
     figure=figure,
     headline=headline,
+    in_parts=True,
 )

@@ -172,4 +172,5 @@ EXPERIMENT = Experiment(
     cells=cells,
     section=section,
     search=True,
+    in_parts=True,
 )

@@ -55,21 +55,23 @@ def report(experiments: Mapping[str, Experiment], results: Path, docs: Path, rea
         ValueError: If a record is damaged, or the README has no place for the table.
     """
     found = {name: records.read(experiment, results) for name, experiment in experiments.items()}
-    whole = {name: record for name, record in found.items() if record is not None and records.is_whole(record)}
+    begun = {name: record for name, record in found.items() if record is not None and record["cells"]}
+    whole = {name: record for name, record in begun.items() if records.is_whole(record)}
+    shown = {name: record for name, record in begun.items() if name in whole or experiments[name].in_parts}
     order = sorted(experiments.values(), key=lambda experiment: experiment.search)  # searches last
     index = table(
         ["experiment", "in the paper", "what", "device", "time"],
-        [_index_row(experiment, found[experiment.name]) for experiment in order],
+        [_index_row(experiment, found[experiment.name], experiment.name in shown) for experiment in order],
         words=4,
     )
-    sections = [_section(e, whole[e.name]) for e in order if e.name in whole]
+    sections = [_section(e, shown[e.name]) for e in order if e.name in shown]
     pages = {
         docs / PAGE: "\n\n".join([_INTRODUCTION, index, *sections]) + "\n",
         readme: with_table(_read(readme), readme_table(experiments, whole)),
     }
     figures = {
         docs / IMAGES / f"{name}.png": (experiments[name], record)
-        for name, record in whole.items()
+        for name, record in shown.items()
         if experiments[name].figure is not None
     }
     return Report(pages, figures)
@@ -99,6 +101,8 @@ def _section(experiment: Experiment, record: Record) -> str:
     parts = [f"## {experiment.name}", f"**{experiment.title}** ({experiment.place})."]
     if record["quick"]:
         parts.append("Tiny sizes, to see whether it runs: these are no results.")
+    if not records.is_whole(record):
+        parts.append(f"{_unfinished(record)}: what follows is of these alone.")
     if experiment.figure is not None:
         parts.append(f"![{experiment.title}]({IMAGES}/{experiment.name}.png)")
     parts.append(experiment.section(record).strip())
@@ -107,14 +111,17 @@ def _section(experiment: Experiment, record: Record) -> str:
     return "\n\n".join(parts)
 
 
-def _index_row(experiment: Experiment, record: Record | None) -> list[str]:
-    about = [experiment.place, experiment.title]
+def _index_row(experiment: Experiment, record: Record | None, shown: bool) -> list[str]:
+    name = f"[`{experiment.name}`](#{experiment.name})" if shown else f"`{experiment.name}`"
+    about = [name, experiment.place, experiment.title]
     if record is None:
-        return [f"`{experiment.name}`", *about, "not yet run", ""]
-    if not records.is_whole(record):
-        state = f"unfinished: {len(record['cells'])} of {record['planned']} pieces"
-        return [f"`{experiment.name}`", *about, state, duration(record["duration_s"])]
-    return [f"[`{experiment.name}`](#{experiment.name})", *about, _devices(record), duration(record["duration_s"])]
+        return [*about, "not yet run", ""]
+    state = _devices(record) if records.is_whole(record) else _unfinished(record)
+    return [*about, state, duration(record["duration_s"])]
+
+
+def _unfinished(record: Record) -> str:
+    return f"Unfinished, {len(record['cells'])} of {record['planned']} pieces"
 
 
 def duration(seconds: float) -> str:
