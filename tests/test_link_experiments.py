@@ -300,6 +300,14 @@ def test_headline_and_figure_show_what_was_chosen():
     assert plots.png(links.figure(record)).startswith(b"\x89PNG")
 
 
+def test_parts_of_a_record_make_a_page_and_a_figure():
+    record = page_record(gaussian=(790, 770, 775), sdae=(800,))
+    for left_out in ("gaussian", "sdae"):  # no method with a variance; no baseline
+        cells = {key: cell for key, cell in record["cells"].items() if not key.endswith(left_out)}
+        assert "|" in links_page.section(record | {"cells": cells})
+        assert plots.png(links.figure(record | {"cells": cells})).startswith(b"\x89PNG")
+
+
 # Reconstruction
 
 

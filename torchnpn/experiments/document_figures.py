@@ -46,7 +46,7 @@ def ranks(sets: Mapping[str, Mapping[str, tuple[Summary, Summary | None]]]) -> F
                     for place, pair in enumerate(methods.values())
                     if (summary := pair[number]) is not None
                 ]
-                at, mean, error = np.transpose(shown)
+                at, mean, error = np.reshape(shown, (-1, 3)).T
                 ax.errorbar(mean, at, xerr=error, color=colour, marker=marker, markersize=3.5, linestyle="", capsize=2)
             ax.set_yticks(range(len(methods)), list(methods))
             ax.set(title=name, xlabel="link rank, less is better", ylim=(len(methods) - 0.5, -0.5))
