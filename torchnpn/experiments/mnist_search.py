@@ -195,5 +195,12 @@ def section(record: Record) -> str:
 
 
 EXPERIMENT = Experiment(
-    "mnist_search", "Settings for MNIST, on validation images", "supplement", ("mnist",), 5, cells, section, search=True
+    "mnist_search",
+    "Settings for MNIST, on validation images",
+    "supplement",
+    ("mnist",),
+    13,
+    cells,
+    section,
+    search=True,
 )

@@ -258,7 +258,7 @@ EXPERIMENT = Experiment(
     title="Topics of 20 Newsgroups from a gamma network that factorises",
     place="Section 3.1",
     data=("20newsgroups",),
-    minutes=2,
+    minutes=0.5,
     cells=cells,
     section=section,
 )
