@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import dataclasses
 import time
+import warnings
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -149,9 +150,19 @@ class Judge(NamedTuple):
 
 def cosines(codes: Any, task: Task, device: torch.device) -> Iterator[Tensor]:
     """Products of sparse codes of unit length, some rows at a time."""
-    columns = codes[task.columns].T.tocsc()
+    columns = _sparse(codes[task.columns], device)
     for start in range(0, len(task.rows), _BLOCK):
-        yield torch.from_numpy((codes[task.rows[start : start + _BLOCK]] @ columns).toarray()).to(device)
+        rows = torch.from_numpy(codes[task.rows[start : start + _BLOCK]].toarray()).to(device)
+        yield (columns @ rows.T).T.contiguous()
+
+
+def _sparse(matrix: Any, device: torch.device) -> Tensor:
+    with warnings.catch_warnings():
+        warnings.filterwarnings(
+            "ignore", "Sparse CSR tensor support is in beta", UserWarning
+        )  # a product is all we need
+        parts = [torch.from_numpy(part).to(device) for part in (matrix.indptr, matrix.indices, matrix.data)]
+        return torch.sparse_csr_tensor(parts[0], parts[1], parts[2], matrix.shape, check_invariants=True)
 
 
 def judge(data: Documents, key: str, seed: int, options: Options) -> Judge:
