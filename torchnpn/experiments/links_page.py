@@ -146,9 +146,10 @@ def section(record: Record) -> str:
     for name in sets:
         for split, words in SPLITS.items():
             found = results(record, name, split)
-            parts += [f"### {DATA[name]}, {words}", _table(found, name, split), _differences(found)]
+            parts += [f"### {DATA[name]}, {words}", _table(found, name, split), *_differences(found)]
     for name in sets:
-        parts += [f"### Views of the codes, {DATA[name]}, {SPLITS['nodes']}", _views(record, name)]
+        if any(METHODS[method].second_order for method in of_set(record, name)):
+            parts += [f"### Views of the codes, {DATA[name]}, {SPLITS['nodes']}", _views(record, name)]
     return "\n\n".join(parts)
 
 
@@ -189,12 +190,13 @@ def whole(summary: Summary) -> str:
     return f"{summary.mean:.{digits}f} ± {summary.error:.{digits}f}"
 
 
-def _differences(found: dict[str, Result]) -> str:
+def _differences(found: dict[str, Result]) -> list[str]:
+    """A table, if there is something to compare."""
     rows = [
         [what, str(difference.rank), in_errors(difference), str(difference.auc)]
         for what, difference in differences(found)
     ]
-    return table(["difference in pairs", "rank", "in standard errors", "AUC"], rows)
+    return [table(["difference in pairs", "rank", "in standard errors", "AUC"], rows)] if rows else []
 
 
 def in_errors(difference: Difference) -> str:

@@ -158,6 +158,7 @@ EXPERIMENT = Experiment(
     place="Figure 3",
     data=tuple(DATA),
     quick_data=QUICK_DATA,
+    in_parts=True,
     minutes=3,
     cells=cells,
     section=section,
