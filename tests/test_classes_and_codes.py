@@ -67,6 +67,7 @@ def test_one_class_is_refused():
 # Autoencoder -----------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_autoencoder_gives_back_what_went_in():
     rng = np.random.default_rng(1)
     rows = np.tanh(rng.normal(size=(400, 2)) @ rng.normal(size=(2, 10))) + 0.02 * rng.normal(size=(400, 10)) + 5

@@ -128,6 +128,7 @@ def test_digits_and_counts_law():
 # The page and the command -------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_page_stands_alone(results):
     text = page.html(results, 1.0)
     assert_stands_alone(text)
@@ -135,6 +136,7 @@ def test_page_stands_alone(results):
     assert text.count("<img") == 4
 
 
+@pytest.mark.slow
 def test_demo_writes_report_and_figures(quick, tmp_path):
     out = tmp_path / "new" / "folder"
     result = RUNNER.invoke(cli.app, ["demo", "--out", str(out)], catch_exceptions=False)
@@ -210,6 +212,7 @@ def test_version_and_help():
     assert RUNNER.invoke(cli.app, ["nonsense"]).exit_code == 2
 
 
+@pytest.mark.slow
 def test_command_without_its_extra_says_so():
     code = "import sys; sys.modules['typer'] = None; import torchnpn.cli"
     result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)

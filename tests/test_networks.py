@@ -219,6 +219,7 @@ DIGITS = {  # family: learning rate, accuracy asked for; reached: .960, .944, .9
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("family", DIGITS)
 def test_every_family_learns_to_read_digits(family):
     """64 units of the family, and an output of either sign; beta weights see the ink and the paper."""

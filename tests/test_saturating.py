@@ -149,6 +149,7 @@ def test_tau_is_a_positive_number(tau):
         saturating(Poisson(1.0), tau)
 
 
+@pytest.mark.slow
 def test_compile_export_vmap():
     def function(c, d):
         return saturating(Gamma.unchecked(c, d), 0.5), saturating(Beta.unchecked(c, d), 0.5, r=0.0, q=-1.0)

@@ -159,6 +159,7 @@ def test_flat_adam_is_torchs(scheduler):
         torch.testing.assert_close(ours, theirs, rtol=1e-5, atol=1e-6)
 
 
+@pytest.mark.slow
 def test_a_small_fit_does_not_load_torchs_compiler():
     """It takes seconds to import, and a small network trains in less."""
     code = (
