@@ -133,7 +133,11 @@ def test_the_page_counts_where_npn_leads():
         "npn/yacht": {"figures": {"single": bad, "mixture": bad, "trials": 1}},
     }
     page = uci_page.section({"cells": cells})
-    assert [row[-1] for row in uci_page.headline({"cells": cells})] == ["1 / 1 of 2", "0 / 0 of 2"]
+    told = [row[-1] for row in uci_page.headline({"cells": cells})]
+    assert [text.partition(" beside")[0] for text in told] == ["1 / 1 of 2", "0 / 0 of 2"]
+    better = {"figures": {"rmse": [1.0, 1.1], "log_likelihood": [-2.2, -2.3], "trials": 1}}
+    told = uci_page.headline({"cells": cells | {"pbp/boston": better}})[0][-1]
+    assert told == "1 / 1 of 2 beside published methods, 0 / 1 beside those tuned here, too"
     assert page.count("- NPN: best, or within one standard error of the best, of the published rows on 1 of 2") == 2
     assert (
         page.count("- NPN, mixture of 5: best, or within one standard error of the best, of the published rows on 0")
