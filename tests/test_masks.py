@@ -39,6 +39,15 @@ def test_a_network_asked_with_masks_answers_for_all_of_them():
     assert (got.variance > network(x).variance).all()
 
 
+def test_networks_inside_a_network_are_masked_too_and_others_are_refused():
+    flat = nn.mlp([4, 6, 2], dropout=P, generator=seeded()).eval()
+    x = torch.randn(3, 4, generator=seeded(1))
+    for a, b in zip(nn.with_masks(nn.Sequential(flat))(x), nn.with_masks(flat)(x), strict=True):
+        torch.testing.assert_close(a, b, rtol=0, atol=0)
+    with pytest.raises(TypeError, match="expects a Sequential, got Linear"):
+        nn.with_masks(nn.Linear(4, 2))
+
+
 def test_only_sampled_dropout_after_the_first_layer_is_replaced_and_weights_are_shared():
     network = nn.Sequential(nn.Dropout(0.3), *nn.mlp([4, 6, 6, 2], dropout=P), nn.AnalyticDropout(0.1))
     masked = nn.with_masks(network)

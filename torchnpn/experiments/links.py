@@ -157,10 +157,8 @@ def cosines(codes: Any, task: Task, device: torch.device) -> Iterator[Tensor]:
 
 
 def _sparse(matrix: Any, device: torch.device) -> Tensor:
-    with warnings.catch_warnings():
-        warnings.filterwarnings(
-            "ignore", "Sparse CSR tensor support is in beta", UserWarning
-        )  # a product is all we need
+    with warnings.catch_warnings():  # a product is all we need of what torch calls beta
+        warnings.filterwarnings("ignore", "Sparse CSR tensor support is in beta", UserWarning)
         parts = [torch.from_numpy(part).to(device) for part in (matrix.indptr, matrix.indices, matrix.data)]
         return torch.sparse_csr_tensor(parts[0], parts[1], parts[2], matrix.shape, check_invariants=True)
 

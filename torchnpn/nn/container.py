@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import torch
 from torch import Tensor, nn
@@ -85,13 +85,21 @@ class Complement(nn.Module):
 def with_masks(network: Sequential) -> Sequential:
     """The same modules, asked under random masks of hidden units: a `Dropout` after the first layer is `MaskedUnits`.
 
-    One before it stays: what the inputs are is known. Weights are shared with `network`, not copied.
+    One before it stays: what the inputs are is known. Weights are shared with `network`, not copied; modules of a
+    `Sequential` inside it stand in the same row.
     """
+    if not isinstance(network, nn.Sequential):
+        raise TypeError(f"with_masks expects a Sequential, got {type(network).__name__}. Put its modules into one.")
     modules, before = [], True
-    for module in network:
+    for module in _in_a_row(network):
         modules.append(module if before or type(module) is not Dropout else MaskedUnits(module.p))
         before = before and not isinstance(module, Linear)
     return Sequential(*modules).train(network.training)
+
+
+def _in_a_row(network: nn.Sequential) -> Iterator[nn.Module]:
+    for module in network:
+        yield from _in_a_row(module) if isinstance(module, nn.Sequential) else [module]
 
 
 def mlp(

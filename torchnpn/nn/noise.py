@@ -43,7 +43,7 @@ class MaskedUnits(Dropout):
     """Units that may be missing whenever it is asked: as `AnalyticDropout`, in training and in evaluation alike.
 
     A network trained with `Dropout` has learnt under random masks. Asked with `MaskedUnits` in its place it answers for
-    all of them, in one pass and without a sample: MC dropout in closed form. See `with_masks`.
+    all of them by moment matching, in one pass and without a sample, where MC dropout draws many. See `with_masks`.
     """
 
     def forward(self, a: Moments | Tensor) -> Moments:
