@@ -12,7 +12,7 @@ from pathlib import Path
 
 import numpy as np
 
-from torchnpn.datasets import store, uci
+from torchnpn.datasets import catalogue, store, uci
 
 # A table of five rows as it would lie at the source: the target in the middle, whole numbers written as floats.
 TEXTS = {
@@ -118,3 +118,11 @@ class Server:
         self.http.shutdown()
         self.thread.join()
         self.http.server_close()
+
+
+@contextmanager
+def tiny_server(monkeypatch) -> Iterator[Server]:
+    """A server of the data set "tiny", which is in the catalogue for as long."""
+    with Server(TEXTS) as server:
+        monkeypatch.setitem(catalogue.SOURCES, "tiny", uci.source(TINY, server.base))
+        yield server

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from served import ARRAYS, TEXTS, TINY, Server, empty_cache
+from served import ARRAYS, empty_cache, tiny_server
 
 from torchnpn import datasets
-from torchnpn.datasets import catalogue, insurance, store, uci
+from torchnpn.datasets import insurance, store
 
 
 @pytest.fixture(autouse=True)
@@ -20,8 +20,7 @@ def cache(tmp_path, monkeypatch) -> Path:
 
 @pytest.fixture
 def server(monkeypatch):
-    with Server(TEXTS) as server:
-        monkeypatch.setitem(catalogue.SOURCES, "tiny", uci.source(TINY, server.base))
+    with tiny_server(monkeypatch) as server:
         yield server
 
 

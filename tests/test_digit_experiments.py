@@ -114,19 +114,13 @@ def test_budgets_of_the_size_search_are_equal():
 
 
 def committed(name: str) -> dict:
-    path = ROOT / "results" / f"{name}.json"
-    if not path.is_file():
-        pytest.skip(f"{name} has not been run")
-    return json.loads(path.read_text())
+    return json.loads((ROOT / "results" / f"{name}.json").read_text())
 
 
-@pytest.mark.parametrize("name", CHOSEN)
+@pytest.mark.parametrize("name", mnist_search.GRIDS)
 def test_chosen_settings_are_the_best_of_the_search(name):
-    record = committed("mnist_search")
-    if not mnist_search.trials_of(record, name):
-        pytest.skip(f"{name} was not searched")
     asked = {"samples": None}  # the search asks fewer
-    assert CHOSEN[name] | asked == mnist_search.best(record, name) | asked
+    assert CHOSEN[name] | asked == mnist_search.best(committed("mnist_search"), name) | asked
 
 
 def test_dropout_alone_has_the_best_settings_without_weight_decay():
@@ -139,10 +133,15 @@ def test_dropout_alone_has_the_best_settings_without_weight_decay():
 
 @pytest.mark.parametrize(("size", "name"), list(itertools.product(STEPS, mnist_size.NAMES)))
 def test_chosen_settings_of_a_size_are_the_best_of_its_search(size, name):
+    assert CHOSEN_BY_SIZE[size][name] == mnist_size_search.best(committed("mnist_size_search"), name, size)
+
+
+@pytest.mark.parametrize("size", STEPS)
+def test_the_network_that_is_asked_with_masks_is_the_best_of_both_grids(size):
     record = committed("mnist_size_search")
-    if not mnist_size_search.trials_of(record, name, size):
-        pytest.skip(f"{name} with {size} images was not searched")
-    assert CHOSEN_BY_SIZE[size][name] == mnist_size_search.best(record, name, size)
+    plain = {"cells": {key: record["cells"][key] for key in (f"npn/{size}/1", f"npn/{size}/2")}}
+    (asked,) = mnist_search.settings_of(mnist_size_search.grids(size)["npn"][2])
+    assert asked | training(size) == mnist_size_search.best(plain, "npn", size) | {"masks": True}
 
 
 def test_the_size_search_keeps_settings_and_subsets_together(made, monkeypatch):
@@ -314,3 +313,9 @@ def test_a_network_that_diverged_comes_last():
     assert found["nll"] == [pytest.approx(-(math.log(0.8) + math.log(0.6) + math.log(0.3)) / 3, rel=1e-5), None]
     scores = [mnist_search.score(*pair) for pair in zip(found["error"], found["nll"], strict=True)]
     assert scores[1] == math.inf > scores[0]
+
+
+def test_a_network_that_rules_out_a_label_has_no_likelihood():
+    """Minus the logarithm of zero is no number that a record can hold; error and calibration are as ever."""
+    found = digits.judged(torch.tensor([[[1.0, 0.0], [1.0, 0.0]]]), torch.tensor([0, 1]))
+    assert found == {"error": [50.0], "nll": [None], "calibration": [0.5]}
