@@ -22,13 +22,14 @@ class Choice(NamedTuple):
 
 
 _DECAY: Setting = {"learning_rate": 0.005, "weight_decay": 0.3}
+_STRONG = _DECAY | {"weight_decay": 1.0}
 _FAST: Setting = {"learning_rate": 0.1}
 CHOSEN: dict[str, dict[str, Choice]] = {
     "citeulike-t": {
         "gaussian": Choice(_DECAY, View("cosine", "predictive", sums=True)),
         "gamma": Choice(_FAST, View("cosine", "features", sums=True)),
         "poisson": Choice(_FAST | {"masking": 0.6}, View("cosine", "divergence", sums=True)),
-        "sae": Choice(_DECAY | {"binary": True}),
+        "sae": Choice(_STRONG),
         "sdae": Choice(_DECAY),
         "vae": Choice(_DECAY | {"binary": True}, View("cosine", "divergence", sums=True)),
     },
@@ -36,7 +37,7 @@ CHOSEN: dict[str, dict[str, Choice]] = {
         "gaussian": Choice(_DECAY, View("cosine", "weighted", doubt=3.0, sums=True)),
         "gamma": Choice(_FAST | {"masking": 0.8}, View("cosine", "features", sums=True)),
         "poisson": Choice(_FAST | {"masking": 0.8}, View("cosine", "divergence", sums=True)),
-        "sae": Choice({"learning_rate": 0.005, "weight_decay": 1.0}),
+        "sae": Choice(_STRONG),
         "sdae": Choice(_DECAY),
         "vae": Choice(_DECAY | {"binary": True}, View("cosine", "features", sums=True)),
     },
