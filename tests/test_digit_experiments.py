@@ -110,7 +110,7 @@ def test_budgets_of_the_size_search_are_equal():
     for size in STEPS:
         for name, grids in mnist_size_search.grids(size).items():
             counts = [len(mnist_search.settings_of(grid)) for grid in grids]
-            assert counts == [16, 16, *([1] if name == "npn" else [])]  # it is asked once more, with masks
+            assert counts == [16, 16, *([2] if name == "npn" else [])]  # asked once more, with masks and without
 
 
 def committed(name: str) -> dict:
@@ -140,8 +140,36 @@ def test_chosen_settings_of_a_size_are_the_best_of_its_search(size, name):
 def test_the_network_that_is_asked_with_masks_is_the_best_of_both_grids(size):
     record = committed("mnist_size_search")
     plain = {"cells": {key: record["cells"][key] for key in (f"npn/{size}/1", f"npn/{size}/2")}}
-    (asked,) = mnist_search.settings_of(mnist_size_search.grids(size)["npn"][2])
-    assert asked | training(size) == mnist_size_search.best(plain, "npn", size) | {"masks": True}
+    asked = mnist_search.settings_of(mnist_size_search.grids(size)["npn"][2])
+    best = mnist_size_search.best(plain, "npn", size)
+    assert [one | training(size) for one in asked] == [best | {"masks": masks} for masks in (False, True)]
+
+
+def trial(nll: float, **settings) -> dict:
+    return {"settings": {"epochs": 200, **settings}, "error": 1.0, "nll": nll}
+
+
+def test_finals_decide_where_there_are_some():
+    once = {"figures": {"trials": [trial(0.1, a=1), trial(0.2, a=2)]}}
+    again = {
+        "figures": {
+            "finals": [{**trial(0, a=n), "error": [1.0, 1.0], "nll": [0.1, x]} for n, x in ((1, 0.4), (2, 0.3))]
+        }
+    }
+    best = mnist_search.best
+    assert best({"cells": {"npn/1": once}}, "npn")["a"] == 1
+    assert best({"cells": {"npn/1": once, "npn/final": again, "dropout/1": once}}, "npn")["a"] == 2
+
+
+def test_masks_are_chosen_by_networks_that_learn_alike():
+    def of(nll: float, **settings) -> dict:
+        return {**trial(nll, **settings), "error": [1.0, 1.0], "nll": [nll, nll]}
+
+    lucky = {"figures": {"trials": [of(0.1, a=1), of(0.3, a=2)]}}
+    for with_masks, without, wanted in ((0.2, 0.3, True), (0.3, 0.2, False)):
+        pair = {"figures": {"trials": [of(without, a=1, masks=False), of(with_masks, a=1, masks=True)]}}
+        record = {"cells": {"npn/100/1": lucky, "npn/100/3": pair}}
+        assert mnist_size_search.best(record, "npn", 100) == {"epochs": 200, "a": 1, "masks": wanted}
 
 
 def test_the_size_search_keeps_settings_and_subsets_together(made, monkeypatch):
@@ -291,7 +319,7 @@ def test_the_page_of_variance_says_who_is_above(made, tmp_path):
     rows = {row.label: row for row in mnist_variance_page.rows(record)}
     assert rows["Gaussian NPN: entropy"].accuracy == pytest.approx([1.0, 0.95, 0.8])
     assert "| Gaussian NPN: entropy | 100.00 | 95.00 | 80.00 | yes |" in page
-    assert len(rows) == 4 + 1 + 2 + 2 + 2 + 1  # NPN, its ablation, mixture, MC dropout, ensemble, dropout
+    assert len(rows) == 4 + 4 + 1 + 2 + 2 + 2 + 1  # NPN, its two ablations, mixture, MC dropout, ensemble, dropout
 
 
 def test_answers_in_parts_are_those_in_one(monkeypatch):

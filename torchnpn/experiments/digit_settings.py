@@ -12,11 +12,12 @@ CHOSEN: dict[str, Setting] = {  # for 50,000 images
     "npn": _LONG
     | {
         "learning_rate": 0.0003,
-        "initial_std": 0.05,
+        "initial_std": 0.3,
         "prior_precision": 3000.0,
         "kl_weight": 0.001,
         "input_rate": 0.2,
         "rate": 0.3,
+        "masks": True,
     },
     "gamma": _LONG
     | {
@@ -28,7 +29,7 @@ CHOSEN: dict[str, Setting] = {  # for 50,000 images
         "rate": 0.3,
         "gains": [10.0, 10.0, 50.0],
     },
-    "dropout": _LONG | {"learning_rate": 0.0003, "prior_precision": 10.0, "input_rate": 0.2, "rate": 0.3},
+    "dropout": _LONG | {"learning_rate": 0.0003, "prior_precision": 5.0, "input_rate": 0.2, "rate": 0.2},
     "dropout_alone": _LONG | {"prior_precision": 0.0, "input_rate": 0.2, "rate": 0.5},  # best of those without decay
     "bbb": _LONG | {"prior": "gaussian", "prior_std": 0.1, "kl_weight": 0.01, "initial_std": 0.01, "samples": 50},
     "bdk": _LONG | {"step_size": 4e-6, "prior_precision": 1.0, "input_noise": 0.01},
@@ -44,10 +45,10 @@ def training(size: int) -> Setting:
     return {"batch_size": batch, "epochs": math.ceil(STEPS[size] * batch / size)}
 
 
-def _npn(rates: tuple[float, float], decay: float, **more: bool) -> Setting:
+def _npn(rates: tuple[float, float], decay: float) -> Setting:
     """Precision of the prior times weight of the KL is the decay."""
     strength = {"prior_precision": 10_000.0, "kl_weight": decay / 10_000.0}
-    return {"learning_rate": 0.001, **_rates(rates), **strength, **more}
+    return {"learning_rate": 0.001, **_rates(rates), **strength, "masks": True}
 
 
 def _dropout(rates: tuple[float, float], decay: float, learning_rate: float) -> Setting:
@@ -64,7 +65,7 @@ def _rates(rates: tuple[float, float]) -> Setting:
 
 _BY_SIZE: dict[int, dict[str, Setting]] = {
     100: {
-        "npn": _npn((0.6, 0.5), 0.4, masks=True),
+        "npn": _npn((0.6, 0.5), 0.4),
         "dropout": _dropout((0.6, 0.5), 0.4, 0.002),
         "dropout_alone": _dropout((0.6, 0.7), 0.0, 0.0002),
         "bdk": _bdk(0.1 / 100, 0.01),
