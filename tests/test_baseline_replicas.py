@@ -38,6 +38,7 @@ CASES = {
     "plain": PlainNetwork(NOISES, RATES, prior_precision=THREE),
     "plain classes": PlainNetwork(CLASSES, RATES),
     "dropout": DropoutNetwork(NOISES, RATES, rate=THREE, input_rate=THREE, prior_precision=THREE),
+    "adversarial dropout": DropoutNetwork(CLASSES, SHORT, rate=THREE, adversarial=THREE),
     "mc dropout": MCDropout(DropoutNetwork(CLASSES, SHORT, rate=THREE), samples=4),
     "bbb gaussian": BayesByBackprop(NOISES, RATES, GaussianPrior((0.5, 1.0, 2.0)), samples=4),
     "bbb mixture": BayesByBackprop(

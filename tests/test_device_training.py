@@ -68,7 +68,7 @@ def textbook_kl(net, prior):
     return total
 
 
-def plain_training(net, likelihood, data, prior, settings, rate, orders):
+def plain_training(net, likelihood, data, prior, settings, rate, radius, orders):
     """One network in float64, batch by batch, with torch's Adam; the mean loss of each epoch."""
     x, y, *weight = data
     x = Moments(*(None if t is None else t.double() for t in (x if isinstance(x, Moments) else Moments(x))))
@@ -84,6 +84,10 @@ def plain_training(net, likelihood, data, prior, settings, rate, orders):
         sums = torch.zeros(2, dtype=torch.float64)
         for step, rows in enumerate(order.split(settings.batch_size)):
             inputs = Moments(x.mean[rows], None if x.variance is None else x.variance[rows])
+            if radius:
+                at = inputs.mean.clone().requires_grad_()
+                likelihood.loss(net(inputs._replace(mean=at)), y[rows]).sum().backward()
+                inputs = inputs._replace(mean=inputs.mean + radius * torch.nn.functional.normalize(at.grad, dim=-1))
             loss = (likelihood.loss(net(inputs), y[rows]) * weight[rows]).sum() / weight[rows].sum()
             sums += torch.stack([(loss * weight[rows].sum()).detach(), weight[rows].sum()])
             if prior is not None:
@@ -132,6 +136,14 @@ CASES = {  # settings of the network and of the data; the prior; settings of the
         EMPIRICAL,
         {"learning_rate": [2e-2, 1e-3]},
     ),
+    "labels, adversarial": ({}, {}, ISOTROPIC, {"epochs": 1, "adversarial": 0.5}),
+    "labels, adversarial, one layer": ({"hidden": ()}, {}, None, {"adversarial": 0.5}),
+    "amounts, adversarial, replicas, radii": (
+        {"replicas": (2,), "hidden": (7,)},
+        {"kind": "amounts", "variance": True, "weight": True},
+        EMPIRICAL,
+        {"epochs": 1, "adversarial": [0.5, 0.0]},
+    ),
     "many replicas": ({"replicas": (8,), "hidden": (3,)}, {}, EMPIRICAL, {"epochs": 1}),
 }
 
@@ -163,8 +175,10 @@ def check_case(case, fused):
         orders.append(training.feed.order[:, :ROWS].clone())
     sums = 0.0
     for k, (lone, noise) in enumerate(zip(lone_nets, lone_likelihoods, strict=True)):
-        rate = settings.learning_rate if isinstance(settings.learning_rate, float) else settings.learning_rate[k]
-        of_replica = plain_training(lone, noise, data_, prior, settings, rate, [order[k] for order in orders])
+        rate, radius = (
+            value if isinstance(value, float) else value[k] for value in (settings.learning_rate, settings.adversarial)
+        )
+        of_replica = plain_training(lone, noise, data_, prior, settings, rate, radius, [order[k] for order in orders])
         sums = sums + torch.stack(of_replica)
         for module, exact in ((net, lone), (likelihood, noise)):
             for name, want in exact.state_dict().items():

@@ -30,6 +30,8 @@ class DropoutNetwork:
         rate: Probability of dropping a hidden unit.
         input_rate: Probability of dropping an input.
         prior_precision: λ in the penalty (λ / 2N) Σ w².
+        adversarial: How far rows are moved against their targets in training, by the network without dropout
+            (`training.adversarial`).
     """
 
     task: Task
@@ -37,6 +39,7 @@ class DropoutNetwork:
     rate: Number = 0.5
     input_rate: Number = 0.0
     prior_precision: Number = 0.0
+    adversarial: Number = 0.0
 
     def fit(self, x: Tensor, y: Tensor) -> FittedDropout:
         """See `Baseline`."""
@@ -44,7 +47,7 @@ class DropoutNetwork:
         drop = dropout(rows.replicas, self.rate, self.input_rate)
         with seeded(self.settings.seed, self.settings.device):
             network = Network(x.shape[-1], rows.replicas, self.task, self.settings)
-            train(network, rows, self.settings, self.prior_precision, drop)
+            train(network, rows, self.settings, self.prior_precision, self.adversarial, drop)
         return FittedDropout(network, drop, rows.replicas, self.settings)
 
 

@@ -14,6 +14,7 @@ from torchnpn.baselines.predictor import Predictor, passes
 from torchnpn.baselines.replicas import Number, Replicas
 from torchnpn.baselines.rows import Rows, training_rows
 from torchnpn.baselines.tasks import Task
+from torchnpn.training.adversarial import moved
 
 
 @dataclass(frozen=True)
@@ -24,26 +25,39 @@ class PlainNetwork:
         task: `Regression`, `HeteroscedasticRegression` or `Classes`.
         settings: The network and its training.
         prior_precision: λ; 0 is maximum likelihood; a tuple has one for each replica.
+        adversarial: How far rows are moved against their targets in training (`training.adversarial`), likewise.
     """
 
     task: Task
     settings: Settings
     prior_precision: Number = 0.0
+    adversarial: Number = 0.0
 
     def fit(self, x: Tensor, y: Tensor) -> Fitted:
         """See `Baseline`."""
         rows = training_rows(x, y, self.task, self.settings.device)
         with seeded(self.settings.seed, self.settings.device):
             network = Network(x.shape[-1], rows.replicas, self.task, self.settings)
-            train(network, rows, self.settings, self.prior_precision)
+            train(network, rows, self.settings, self.prior_precision, self.adversarial)
         return answers(network, rows.replicas)
 
 
-def train(network: Network, rows: Rows, settings: Settings, prior_precision: Number, drop: Dropout = KEEP_ALL) -> None:
+def train(
+    network: Network,
+    rows: Rows,
+    settings: Settings,
+    prior_precision: Number,
+    adversarial: Number = 0.0,
+    drop: Dropout = KEEP_ALL,
+) -> None:
     """Minimises the loss and the penalty (λ / 2N) Σ w²."""
     weight = rows.replicas.number("prior_precision", prior_precision).flatten() / rows.size
+    radius = rows.replicas.number("adversarial", adversarial)
+    attacked = bool(radius.any())
 
     def loss(x: Tensor, y: Tensor) -> Tensor:
+        if attacked:
+            x = moved(lambda x: network.loss(x, y, KEEP_ALL), x, radius)
         likelihood = network.loss(x, y, drop)
         return likelihood if prior_precision == 0 else likelihood + weight * network.half_squares()
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 import torch
@@ -69,7 +69,12 @@ class Answer(NamedTuple):
 
 
 Network = Callable[[Tensor], Answer]  # images (rows, 784)
-Each = Callable[[str], baselines.Number]  # a setting by its name, one number for each network
+
+
+class Each(Protocol):
+    """A setting by its name, one number for each network; those without it have the default."""
+
+    def __call__(self, name: str, default: float | None = None) -> baselines.Number: ...
 
 
 class Method(NamedTuple):
@@ -182,6 +187,7 @@ def _trained(network: nn.Sequential, work: Work, settings: Sequence[Setting]) ->
         batch_size=min(shared["batch_size"], work.rows),
         learning_rate=[one["learning_rate"] for one in settings],
         kl_weight=constant(np.array([one["kl_weight"] for one in settings])),
+        adversarial=[one.get("adversarial", 0.0) for one in settings],
         seed=work.seed,
     )
     precision = shared["prior_precision"]
@@ -265,7 +271,7 @@ def ensemble(work: Work, settings: Sequence[Setting]) -> Network:
 
 def _dropout(settings: baselines.Settings, each: Each) -> baselines.DropoutNetwork:
     return baselines.DropoutNetwork(
-        Classes(CLASSES), settings, each("rate"), each("input_rate"), each("prior_precision")
+        Classes(CLASSES), settings, each("rate"), each("input_rate"), each("prior_precision"), each("adversarial", 0.0)
     )
 
 
@@ -277,8 +283,8 @@ def _baseline(
     """A baseline fitted with a replica for each setting."""
     shared, count = settings[0], len(settings)
 
-    def each(name: str) -> baselines.Number:
-        return tuple(float(one[name]) for one in settings)
+    def each(name: str, default: float | None = None) -> baselines.Number:
+        return tuple(float(one[name] if default is None else one.get(name, default)) for one in settings)
 
     common = baselines.Settings(
         hidden=tuple(shared["hidden"]),

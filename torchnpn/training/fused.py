@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
@@ -18,6 +19,7 @@ from torchnpn.moments import Moments
 from torchnpn.nn import Linear, Sequential
 from torchnpn.nn.layers import Chain, chain_of
 from torchnpn.priors import EmpiricalBayes, IsotropicGaussian, Prior
+from torchnpn.training.adversarial import along, radii
 from torchnpn.training.batches import Rows
 from torchnpn.training.device import Feed
 from torchnpn.training.graphs import Beside
@@ -90,6 +92,8 @@ class FusedSteps:
         self.own = [p for p in likelihood.parameters() if p.requires_grad]
         self.averages = [p.new_zeros(2, *p.shape) for p in self.own]
         self.beside = Beside(feed.device)
+        self.radius = radii(recipe.adversarial, R, self.x[0]) if np.any(recipe.adversarial) else None
+        self.nowhere = torch.zeros_like(feed.following)
 
     def _drop(self, p: float, salt: int) -> Any:
         return self.triton.Drop(p, self.feed.seed, self.feed.cursor, salt) if p else None
@@ -109,44 +113,65 @@ class FusedSteps:
 
     def step(self) -> None:
         triton, precision = self.triton, self.precision
-        a = triton.gather(*self.x, self.lookup, self.drops[0], precision)
-        inputs, outputs = [], []
-        for w, act, drop in zip(self.weights[:-1], self.acts, self.drops[1:], strict=False):
-            inputs.append(a)
-            outputs.append(triton.forward(a, w, act, drop=drop, precision=precision))
-            a = outputs[-1].a
-        inputs.append(a)
-        g = self._last_layer(a)
+        shift = None if self.radius is None else self._shift(self.radius)
+        inputs, outputs = self._upwards(
+            triton.gather(*self.x, self.lookup, self.drops[0], precision, shift), self.drops
+        )
+        g = self._last_layer(inputs[-1])
         for i in reversed(range(len(self.layers))):
             up = g
             if i:
-                g = triton.input_gradient(
-                    up, inputs[i], self.weights[i], outputs[i - 1], self.acts[i - 1], self.drops[i], precision
-                )
+                g = self._downwards(up, i, inputs, outputs, self.drops)
             self.beside(triton.update_, up, inputs[i], self.weights[i], self.adams[i], self.penalties[i], precision)
         self.beside.join()
 
-    def _last_layer(self, a: Any) -> Any:
-        """The last layer and the loss; gradients by its o."""
+    def _shift(self, radius: Tensor) -> Tensor:  # (R, batch, in)
+        """How the rows of this step are to be moved against their targets (`adversarial`); without dropout."""
+        triton, none = self.triton, [None] * len(self.drops)
+        inputs, outputs = self._upwards(triton.gather(*self.x, self.lookup, None, self.precision), none)
+        g = self._last_layer(inputs[-1], learning=False)
+        for i in reversed(range(1, len(self.layers))):
+            g = self._downwards(g, i, inputs, outputs, none)
+        x, w = inputs[0], self.weights[0]
+        if x.random:
+            return along(triton.input_gradient(g, x, w, precision=self.precision).m, radius)
+        return along(triton.point_gradient(g, x, w, self.precision), radius)
+
+    def _upwards(self, a: Any, drops: list[Any]) -> tuple[list[Any], list[Any]]:
+        """The input of every layer, and the outputs of all but the last."""
+        inputs, outputs = [a], []
+        for w, act, drop in zip(self.weights[:-1], self.acts, drops[1:], strict=False):
+            outputs.append(self.triton.forward(inputs[-1], w, act, drop=drop, precision=self.precision))
+            inputs.append(outputs[-1].a)
+        return inputs, outputs
+
+    def _downwards(self, g: Any, i: int, inputs: list[Any], outputs: list[Any], drops: list[Any]) -> Any:
+        """From the gradient by the o of layer i to that of the layer below."""
+        below, act = outputs[i - 1], self.acts[i - 1]
+        return self.triton.input_gradient(g, inputs[i], self.weights[i], below, act, drops[i], self.precision)
+
+    def _last_layer(self, a: Any, learning: bool = True) -> Any:
+        """The last layer and the loss; gradients by its o. Where it is not learning, the step is not over with it."""
         feed, triton, w, act = self.feed, self.triton, self.weights[-1], self.acts[-1]
         if self.softmax:
-            labels = feed.rows.y[None]
-            return triton.softmax_layer(a, w, labels, feed.share, self.lookup, feed.losses, self.precision)
+            lookup = self.lookup if learning else self.lookup._replace(following=self.nowhere)
+            return triton.softmax_layer(a, w, feed.rows.y[None], feed.share, lookup, feed.losses, self.precision)
         o = triton.forward(a, w, act, last=True, precision=self.precision)
-        g = self._loss(o.a)
+        g = self._loss(o.a, learning)
         return g if act.name == "none" else triton.activation_gradient(o.o_m, o.o_s, g.m, g.s, act)
 
-    def _loss(self, o: Any) -> Any:
+    def _loss(self, o: Any, learning: bool) -> Any:
         """Gradients by the outputs, by autograd; the likelihood's own parameters take their step at once."""
         feed = self.feed
         with torch.enable_grad():
             m, s = (part.detach().requires_grad_() for part in (o.m, o.s))
             rows = self.likelihood.loss(Moments(m, s), feed.rows.y[feed.part(feed.order)]) * feed.part(feed.share)
             g_m, g_s, *by_own = torch.autograd.grad(rows.sum(), [m, s, *self.own], materialize_grads=True)
-        now = feed.now()
-        for parameter, gradient, averages in zip(self.own, by_own, self.averages, strict=True):
-            adam_(parameter.detach(), gradient, averages, now, *ADAM.betas, ADAM.epsilon)
-        feed.note(rows.detach())
+        if learning:
+            now = feed.now()
+            for parameter, gradient, averages in zip(self.own, by_own, self.averages, strict=True):
+                adam_(parameter.detach(), gradient, averages, now, *ADAM.betas, ADAM.epsilon)
+            feed.note(rows.detach())
         return self.triton.Gradient(g_m.contiguous(), g_s.to(self.precision.variance).contiguous())
 
     def after(self) -> None:

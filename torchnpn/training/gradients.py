@@ -40,12 +40,19 @@ class Autograd:
         forward: The network as it is called: itself, or a compiled twin.
         likelihood: Of the targets.
         prior: On the weights, or None.
+        adversary: Moves the rows of a batch before they are learnt from, or None.
     """
 
     def __init__(
-        self, model: nn.Module, forward: Callable[..., Moments], likelihood: Likelihood, prior: Prior | None
+        self,
+        model: nn.Module,
+        forward: Callable[..., Moments],
+        likelihood: Likelihood,
+        prior: Prior | None,
+        adversary: Callable[[Batch], Batch] | None = None,
     ) -> None:
         self.model, self.forward, self.likelihood, self.prior = model, forward, likelihood, prior
+        self.adversary = adversary
         self.parameters = [p for module in (model, likelihood) for p in module.parameters() if p.requires_grad]
 
     def __call__(self, batch: Batch, kl_weight: Any) -> BatchLoss:
@@ -54,6 +61,7 @@ class Autograd:
         weight = torch.ones(batch.rows, device=self.parameters[0].device) if batch.weight is None else batch.weight
         total = weight.sum()
         share = weight / total.clamp_min(1e-12)
+        batch = batch if self.adversary is None else self.adversary(batch)
         loss, rows = weighted_loss(self.forward, self.likelihood, batch, share)
         loss.backward()
         if self.prior is not None:

@@ -22,6 +22,7 @@ from torchnpn.likelihoods import Likelihood
 from torchnpn.priors import Prior
 from torchnpn.training import checkpoint as checkpoints
 from torchnpn.training import small
+from torchnpn.training.adversarial import Adversary
 from torchnpn.training.batches import Batch, Loader, Rows, as_batches
 from torchnpn.training.device import DeviceTraining
 from torchnpn.training.flat_adam import FlatAdam
@@ -212,11 +213,13 @@ class _Run:
     def _choose_gradients(self) -> tuple[Gradients, list[nn.Parameter]]:
         """Numpy's for small networks, autograd's for all others; and the parameters whose `.grad` they fill."""
         dense = isinstance(self.data, Rows) and isinstance(self.data.y, torch.Tensor)
-        if dense and not self.recipe.compile and small.takes(self.model, self.prior, self.device):
+        attacked, compiled = np.any(self.recipe.adversarial), self.recipe.compile
+        if dense and not attacked and not compiled and small.takes(self.model, self.prior, self.device):
             flat = small.SmallNetwork(self.model, self.likelihood, self.prior)  # type: ignore[arg-type]
             return flat, [flat.flat]
-        forward = torch.compile(self.model) if self.recipe.compile else self.model
-        taped = Autograd(self.model, forward, self.likelihood, self.prior)
+        forward = torch.compile(self.model) if compiled else self.model
+        adversary = Adversary(self.model, self.likelihood, self.recipe.adversarial) if attacked else None
+        taped = Autograd(self.model, forward, self.likelihood, self.prior, adversary)
         return taped, taped.parameters
 
     def _choose_optimizer(self) -> tuple[Optimizer | FlatAdam, LRScheduler | None]:

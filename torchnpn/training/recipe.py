@@ -70,6 +70,8 @@ class Recipe:
         kl_weight: β as a function of progress in [0, 1]; on a GPU it is asked at the beginning of each epoch. On small
             data a ramp decides everything: the full weight from the start prunes units for ever, none at all leaves
             the variances useless.
+        adversarial: How far each row is moved against its target before it is learnt from (`training.adversarial`), in
+            the units of the inputs; 0 for not at all. Several have one for each replica. A step takes twice as long.
         clip_norm: Largest norm of the gradient, or None.
         patience: Epochs without a better validation loss before training stops, or None for all epochs.
         seed: Decides the order of rows and sampled dropout; two runs with one seed are identical.
@@ -83,6 +85,7 @@ class Recipe:
     optimizer: Callable[[Iterable[Tensor], float], Optimizer] = adam
     scheduler: Callable[[Optimizer, int], LRScheduler] | None = cosine
     kl_weight: Ramp = field(default_factory=partial(linear_ramp))
+    adversarial: float | Sequence[float] = 0.0
     clip_norm: float | None = None
     patience: int | None = None
     seed: int = 0
@@ -93,4 +96,6 @@ class Recipe:
         for name in ("epochs", "batch_size", "learning_rate"):
             if not np.all(np.asarray(getattr(self, name)) > 0):
                 raise ValueError(f"Recipe expects {name} > 0, got {getattr(self, name)}.")
+        if not np.all(np.asarray(self.adversarial) >= 0):
+            raise ValueError(f"Recipe expects adversarial ≥ 0, got {self.adversarial}.")
         check_precision(self.precision)

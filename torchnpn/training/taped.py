@@ -13,6 +13,7 @@ from torch.optim.lr_scheduler import LRScheduler
 from torchnpn.kernels import adam_
 from torchnpn.likelihoods import Likelihood
 from torchnpn.priors import Prior, kl
+from torchnpn.training.adversarial import Adversary
 from torchnpn.training.device import Feed
 from torchnpn.training.recipe import ADAM, Recipe, adam, cosine
 from torchnpn.training.wide import weighted_loss
@@ -31,6 +32,8 @@ class TapedSteps:
         self.model, self.likelihood, self.prior, self.recipe, self.feed = model, likelihood, prior, recipe, feed
         self.forward = torch.compile(model) if recipe.compile else model
         self.parameters = [p for module in (model, likelihood) for p in module.parameters() if p.requires_grad]
+        attacked = np.any(recipe.adversarial)
+        self.adversary = Adversary(model, likelihood, recipe.adversarial) if attacked else None
         self.averages: list[Tensor] = []
         self.optimizer: Optimizer | None = None
         self.scheduler: LRScheduler | None = None
@@ -60,7 +63,9 @@ class TapedSteps:
         for parameter in self.parameters:
             parameter.grad = None
         share, now = feed.shares(), feed.now()
-        objective, losses = weighted_loss(self.forward, self.likelihood, feed.rows_of_step(), share)
+        batch = feed.rows_of_step()
+        batch = batch if self.adversary is None else self.adversary(batch)
+        objective, losses = weighted_loss(self.forward, self.likelihood, batch, share)
         if self.prior is not None:
             objective = objective + (now[:, 2] * kl(self.model, self.prior).view(-1)).sum()
         objective.backward()

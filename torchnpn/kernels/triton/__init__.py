@@ -5,7 +5,14 @@ matrix kernels, `elementwise` and `update` those without products; `signals` wha
 made of them, `learning` its step of Adam; `linear` is what autograd calls, `step` the rest of a training step.
 """
 
-from torchnpn.kernels.triton.layer import activation_gradient, fill_pair_, forward, input_gradient, weights
+from torchnpn.kernels.triton.layer import (
+    activation_gradient,
+    fill_pair_,
+    forward,
+    input_gradient,
+    point_gradient,
+    weights,
+)
 from torchnpn.kernels.triton.learning import Adam, Penalty, fill_sums_, new_sums, update_
 from torchnpn.kernels.triton.signals import FAST, FULL, Activation, Drop, Gradient
 from torchnpn.kernels.triton.step import MOST_CLASSES, Lookup, gather, softmax_layer
@@ -30,6 +37,7 @@ __all__ = [
     "gather",
     "input_gradient",
     "new_sums",
+    "point_gradient",
     "softmax_layer",
     "update_",
     "weights",

@@ -132,6 +132,11 @@ def input_gradient(
     return Gradient(d_m, d_s)
 
 
+def point_gradient(g: Gradient, a: Signal, w: Weights, precision: Precision = FAST) -> Tensor:
+    """The gradient by a point a, which moves the variance of a Wᵀ too: g_m W_m + 2 a (g_s W_s)."""
+    return _product(g.m, w.W_m, precision) + 2 * a.m * _product(g.s.to(w.pair.dtype), w.pair, precision)
+
+
 def weight_products(
     g: Gradient, a: Signal, w: Weights, dtype: torch.dtype, precision: Precision
 ) -> tuple[Tensor, Tensor]:

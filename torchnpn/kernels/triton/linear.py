@@ -78,13 +78,10 @@ class _Linear(torch.autograd.Function):
         if act.name != "none":
             g = layer.activation_gradient(o_m, o_s, g.m, g.s, act)
         d_m = d_s = None
-        if ctx.needs_input_grad[0] or ctx.needs_input_grad[1]:
-            if not a.random:  # the mean of a point moves the variance too
-                zero = torch.zeros_like(a_m)
-                a, w = layer.point_or_random(a_m, zero, precision), layer.weights(*w[:5], False, precision)
-                layer.fill_pair_(w)
+        if a.random and (ctx.needs_input_grad[0] or ctx.needs_input_grad[1]):
             d_m, d_s = (_as_input(d, shape) for d in layer.input_gradient(g, a, w, precision=precision))
-            d_s = d_s if ctx.needs_input_grad[1] else None
+        elif ctx.needs_input_grad[0]:
+            d_m = _as_input(layer.point_gradient(g, a, w, precision), shape)
         gradients: tuple[Tensor | None, ...] = (None,) * 4
         if any(ctx.needs_input_grad[2:6]):
             found = layer.weight_gradient(g, a, w, precision)

@@ -18,7 +18,7 @@ from torch import Tensor
 
 from torchnpn.kernels.triton.endings import dropout_scale
 from torchnpn.kernels.triton.products import linear_tile
-from torchnpn.kernels.triton.signals import FAST, Drop, Gradient, Precision, Signal, Weights
+from torchnpn.kernels.triton.signals import FAST, Drop, Gradient, Precision, Signal, Weights, pointer
 
 
 class Lookup(NamedTuple):
@@ -38,8 +38,8 @@ def _source_rows(order, step, replica, rows, M, length):
 
 @triton.jit
 def _gather_kernel(
-    x_m, x_s, order, cursor, following, out_m, out_A, seed, M, K, length, stride_x, p, salt,
-    HAS_S: tl.constexpr, DROP: tl.constexpr, BM: tl.constexpr, BK: tl.constexpr,
+    x_m, x_s, shift, order, cursor, following, out_m, out_A, seed, M, K, length, stride_x, p, salt,
+    HAS_S: tl.constexpr, SHIFT: tl.constexpr, DROP: tl.constexpr, BM: tl.constexpr, BK: tl.constexpr,
 ):  # fmt: skip
     replica = tl.program_id(1).to(tl.int64)
     step = tl.load(following + replica)
@@ -53,6 +53,8 @@ def _gather_kernel(
     source = replica * stride_x + row[:, None] * K + columns[None, :]
     at = (replica * M + rows[:, None]) * K + columns[None, :]
     mean = tl.load(x_m + source, mask=inside, other=0.0)
+    if SHIFT:
+        mean += tl.load(shift + at, mask=inside, other=0.0)
     scale = tl.full((BM, BK), 1.0, tl.float32)
     if DROP:
         scale = dropout_scale(seed, following, replica, salt, rows, columns, K, M, p)
@@ -73,17 +75,18 @@ def gather(
     lookup: Lookup,
     drop: Drop | None = None,
     precision: Precision = FAST,
+    shift: Tensor | None = None,
 ) -> Signal:
-    """The rows of this step, with dropout on them where asked for: (R or 1, rows, in) -> (R, batch, in)."""
+    """The rows of this step, (R or 1, rows, in) -> (R, batch, in); moved by `shift`, then dropped, where asked for."""
     R, length = lookup.order.shape
     K, batch = x_m.shape[-1], lookup.batch
     out_m = x_m.new_empty(R, batch, K)
     pair = x_m.new_empty(R, batch, K if x_s is None else 2 * K, dtype=precision.variance)
     seed, p, salt = (lookup.cursor, 0.0, 0) if drop is None else (drop.seed, drop.p, drop.salt)
     _gather_kernel[(triton.cdiv(batch, 8) * triton.cdiv(K, 128), R)](
-        x_m, x_m if x_s is None else x_s, lookup.order, lookup.cursor, lookup.following, out_m, pair, seed, batch, K,
-        length, 0 if len(x_m) == 1 else x_m.shape[1] * K, p, salt, HAS_S=x_s is not None, DROP=drop is not None,
-        BM=8, BK=128,
+        x_m, pointer(x_s, x_m), pointer(shift, x_m), lookup.order, lookup.cursor, lookup.following, out_m, pair, seed,
+        batch, K, length, 0 if len(x_m) == 1 else x_m.shape[1] * K, p, salt,
+        HAS_S=x_s is not None, SHIFT=shift is not None, DROP=drop is not None, BM=8, BK=128,
     )  # fmt: skip
     return Signal(out_m, None, pair)
 

@@ -1,0 +1,141 @@
+"""Adversarial training: rows are moved as far as asked, to where it hurts, and the network learns from there."""
+
+from __future__ import annotations
+
+import copy
+
+import pytest
+import scipy.sparse
+import torch
+from torch.utils.data import DataLoader, TensorDataset
+
+from torchnpn import nn
+from torchnpn.baselines import Classes, DropoutNetwork, PlainNetwork, Settings
+from torchnpn.likelihoods import GaussianNoise, ScaledSoftmax
+from torchnpn.moments import Moments
+from torchnpn.training import Recipe, constant, train
+from torchnpn.training.adversarial import Adversary, along, moved
+from torchnpn.training.batches import Batch
+
+ROWS, FEATURES, CLASSES = 40, 5, 3
+
+
+def seeded(seed=0):
+    return torch.Generator().manual_seed(seed)
+
+
+def rows(seed=0):
+    """Three clouds that overlap."""
+    y = torch.randint(CLASSES, (ROWS,), generator=seeded(seed))
+    return torch.randn(ROWS, FEATURES, generator=seeded(seed + 1)) + torch.eye(FEATURES)[y], y
+
+
+def network(dropout=0.0, replicas=()):
+    return nn.mlp([FEATURES, 20, CLASSES], dropout=dropout, replicas=replicas, generator=seeded())
+
+
+@pytest.mark.parametrize("scale", [1e-42, 1e-30, 1e-10, 1.0, 1e10, 1e30])
+def test_a_step_has_the_length_that_is_asked_for_however_small_the_gradient(scale):
+    g = torch.tensor([[3.0, 4.0], [-1.0, 0.0], [0.0, 0.0]]) * scale
+    torch.testing.assert_close(along(g, 0.5).norm(dim=-1), torch.tensor([0.5, 0.5, 0.0]))
+    torch.testing.assert_close(along(g, 0.5)[0], torch.tensor([0.3, 0.4]))
+
+
+def test_the_worst_point_of_a_ball_for_a_linear_network():
+    """(x·w - y)² is largest at x + r w/|w| or x - r w/|w|, on the side where the error already lies."""
+    w, x, y = torch.tensor([3.0, -4.0]), torch.randn(6, 2, generator=seeded()), torch.randn(6, generator=seeded(1))
+    found = moved(lambda x: (x @ w - y) ** 2, x, 0.7)
+    angles = torch.linspace(0, 2 * torch.pi, 721)
+    around = x[:, None] + 0.7 * torch.stack([angles.cos(), angles.sin()], -1)
+    worst = ((around @ w - y[:, None]) ** 2).amax(1)
+    torch.testing.assert_close((found @ w - y) ** 2, worst, rtol=1e-4, atol=0)
+
+
+@pytest.mark.parametrize("uncertain", [False, True])
+def test_every_replica_has_an_adversary_of_its_own(uncertain):
+    net, (x, y) = network(replicas=(2,)).train(), rows()
+    given = Moments(x, torch.full_like(x, 0.1)) if uncertain else x
+    likelihood = ScaledSoftmax(CLASSES)
+    found = Adversary(net, likelihood, [0.1, 0.3])(Batch(given, y, None)).x
+    mean = found.mean if uncertain else found
+    length = (mean - x).norm(dim=-1)
+    torch.testing.assert_close(length, torch.tensor([0.1, 0.3])[:, None].expand(2, ROWS))
+    before = likelihood.loss(net(given), y)
+    assert (likelihood.loss(net(found), y) > before).float().mean() > 0.95
+    others = likelihood.loss(net(given._replace(mean=mean.flip(0)) if uncertain else mean.flip(0)), y)
+    assert others.mean() < likelihood.loss(net(found), y).mean()
+
+
+def test_the_adversary_sees_no_dropout_and_leaves_the_network_as_it_was():
+    net, (x, y) = network(dropout=0.5).train(), rows()
+    without = network()
+    without.load_state_dict({f"{2 * (int(k[0]) > 0)}{k[1:]}": v for k, v in net.state_dict().items()})
+    attacks = [Adversary(one, ScaledSoftmax(CLASSES), 0.3)(Batch(x, y, None)).x for one in (net, net, without)]
+    assert torch.equal(attacks[0], attacks[1])
+    torch.testing.assert_close(attacks[0], attacks[2])
+    assert all(module.training for module in net.modules())
+    assert all(p.grad is None for p in net.parameters())
+
+
+@pytest.mark.parametrize("source", ["arrays", "loader"])
+def test_a_step_is_taken_at_the_moved_rows(source):
+    """One batch of all rows, one step of torch's Adam on the textbook's loss."""
+    net, x = network(), rows()[0]
+    by_hand, likelihood = copy.deepcopy(net), GaussianNoise(CLASSES)
+    target = torch.randn(ROWS, CLASSES, generator=seeded(3))
+    data = (x, target) if source == "arrays" else DataLoader(TensorDataset(x, target), batch_size=ROWS)
+    settings = Recipe(epochs=1, batch_size=ROWS, learning_rate=0.01, kl_weight=constant(0.0), adversarial=0.4)
+    noise = copy.deepcopy(likelihood)
+    train(net, data, likelihood, None, settings, device="cpu")
+    at = x.clone().requires_grad_()
+    noise.loss(by_hand(at), target).sum().backward()
+    there = x + 0.4 * torch.nn.functional.normalize(at.grad, dim=-1)
+    optimizer = torch.optim.Adam([*by_hand.parameters(), *noise.parameters()], 0.01, betas=(0.9, 0.99))
+    optimizer.zero_grad()
+    noise.loss(by_hand(there), target).mean().backward()
+    optimizer.step()
+    for got, want in zip(net.parameters(), by_hand.parameters(), strict=True):
+        torch.testing.assert_close(got, want, rtol=0, atol=2e-5)
+
+
+def test_what_was_trained_with_an_adversary_withstands_one():
+    (x, y), likelihood = rows(), ScaledSoftmax(CLASSES)
+    losses = []
+    for radius in (0.0, 0.5):
+        net = network()
+        train(net, (x, y), likelihood, None, Recipe(epochs=200, learning_rate=0.01, adversarial=radius), device="cpu")
+        worst = Adversary(net, likelihood, 0.5)(Batch(x, y, None))
+        losses.append(likelihood.loss(net.eval()(worst.x), y).mean().item())
+    assert losses[1] < 0.8 * losses[0]
+
+
+def test_a_baseline_trained_with_an_adversary_withstands_one():
+    x, y = rows()
+    settings = Settings(hidden=(20,), epochs=200, learning_rate=0.01)
+    losses = []
+    for radius in (0.0, 0.5):
+        fitted = DropoutNetwork(Classes(CLASSES), settings, rate=0.0, adversarial=radius).fit(x, y)
+        worst = moved(lambda x, network=fitted.network: network.loss(x, y), x[None], 0.5)[0]
+        losses.append(-float(fitted.predict(worst).probs[torch.arange(ROWS), y].log().mean()))
+    assert losses[1] < 0.8 * losses[0]
+
+
+def test_a_radius_of_zero_is_no_adversary():
+    """All rows in each step, so that their order does not matter."""
+    x, y = (part.expand(3, *part.shape) for part in rows())
+    settings = Settings(hidden=(6,), epochs=5, batch_size=ROWS)
+    plain = PlainNetwork(Classes(CLASSES), settings).fit(x, y).predict(x).probs
+    mixed = PlainNetwork(Classes(CLASSES), settings, adversarial=(0.0, 0.5, 0.0)).fit(x, y).predict(x).probs
+    torch.testing.assert_close(mixed[[0, 2]], plain[[0, 2]])
+    assert not torch.allclose(mixed[1], plain[1], rtol=1e-2)
+
+
+def test_what_cannot_be_is_refused_in_words():
+    x, y = rows()
+    with pytest.raises(ValueError, match="adversarial ≥ 0, got -1"):
+        Recipe(adversarial=-1.0)
+    with pytest.raises(ValueError, match=r"one adversarial radius, or 1, one for each replica of the network, got \(2"):
+        train(network(), (x, y), ScaledSoftmax(CLASSES), None, Recipe(adversarial=[0.1, 0.2]), device="cpu")
+    sparse = scipy.sparse.csr_matrix(x.numpy())
+    with pytest.raises(ValueError, match="needs dense inputs"):
+        train(network(), (sparse, y), ScaledSoftmax(CLASSES), None, Recipe(adversarial=0.1), device="cpu")

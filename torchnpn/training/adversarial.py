@@ -1,0 +1,85 @@
+"""Adversarial training: rows are moved against their targets, and learnt from there (Goodfellow et al. 2015).
+
+x' = x + r g / |g| with g = ∂ loss / ∂ x is, to first order, the worst point of a ball of radius r around a row. The
+network is asked for g without dropout. Of uncertain inputs the means are moved.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from torchnpn.likelihoods import Likelihood
+from torchnpn.moments import Moments
+from torchnpn.training.batches import Batch
+from torchnpn.training.device import count_replicas
+from torchnpn.training.wide import row_loss
+
+
+def moved(loss: Callable[[Tensor], Tensor], x: Tensor, radius: float | Tensor) -> Tensor:
+    """Each row of x, moved by `radius` to where its loss is larger; `loss` gives one for each row."""
+    with torch.enable_grad():
+        at = x.detach().requires_grad_()
+        (g,) = torch.autograd.grad(loss(at).sum(), at)
+    return x + along(g, radius)
+
+
+def along(g: Tensor, radius: float | Tensor) -> Tensor:
+    """Steps of the length `radius` along the rows of g, however small; none along a row of zeros."""
+    least = torch.finfo(g.dtype).tiny
+    g = g / g.abs().amax(-1, keepdim=True).clamp_min(least)  # the squares of a sure network's gradient underflow
+    length: Tensor = torch.linalg.vector_norm(g, dim=-1, keepdim=True)
+    return radius * g / length.clamp_min(least)
+
+
+class Adversary:
+    """Moves the rows of a batch against a network.
+
+    Args:
+        model: The network; each of its replicas has an adversary of its own.
+        likelihood: Of the targets.
+        radius: How far a row is moved: a number, or one for each replica.
+    """
+
+    def __init__(self, model: nn.Module, likelihood: Likelihood, radius: Any) -> None:
+        self.model, self.likelihood, self.replicas = model, likelihood, count_replicas(model)
+        self.radius = radii(radius, self.replicas, next(model.parameters()))
+        if self.replicas == 1:
+            self.radius = self.radius.view(1, 1)
+
+    def __call__(self, batch: Batch) -> Batch:
+        x = batch.x if isinstance(batch.x, Moments) else Moments(batch.x)
+        if not isinstance(x.mean, Tensor):
+            raise ValueError("Recipe(adversarial=...) needs dense inputs, got sparse ones: they cannot be moved.")
+        mean = x.mean.expand(self.replicas, *x.mean.shape) if self.replicas > 1 and x.mean.dim() == 2 else x.mean
+
+        def loss(mean: Tensor) -> Tensor:
+            return row_loss(self.model, self.likelihood, batch._replace(x=x._replace(mean=mean)))
+
+        with _without_dropout(self.model):
+            mean = moved(loss, mean, self.radius)
+        return batch._replace(x=x._replace(mean=mean) if isinstance(batch.x, Moments) else mean)
+
+
+def radii(radius: Any, replicas: int, like: Tensor) -> Tensor:  # (replicas, 1, 1)
+    """`Recipe.adversarial` as a tensor beside another."""
+    given = torch.as_tensor(radius, dtype=like.dtype, device=like.device)
+    if given.shape not in ((), (replicas,)):
+        raise ValueError(
+            f"Recipe expects one adversarial radius, or {replicas}, one for each replica of the network, "
+            f"got {tuple(given.shape)}."
+        )
+    return given.expand(replicas).reshape(replicas, 1, 1)
+
+
+@contextmanager
+def _without_dropout(model: nn.Module) -> Iterator[None]:
+    model.eval()
+    try:
+        yield
+    finally:
+        model.train()
