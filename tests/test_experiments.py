@@ -289,6 +289,7 @@ def test_summary_is_mean_and_standard_error():
     assert str(Summary.of([1.0, 2.0, 3.0, 4.0])) == "2.50 ± 0.65"
     assert str(Summary(1234.5, 67.8)) == "1234 ± 68"
     assert Summary.of([2.0]) == (2.0, 0.0)
+    assert str(Summary.of([0.96123])) == "0.9612"  # no standard error of one figure
 
 
 def test_table_is_markdown():

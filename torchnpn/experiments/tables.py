@@ -22,8 +22,10 @@ class Summary(NamedTuple):
         return cls(float(np.mean(figures)), spread / math.sqrt(len(figures)))
 
     def __str__(self) -> str:
-        """Both with as many decimals as the error has two digits in."""
-        digits = 3 if self.error == 0 else max(0, 1 - math.floor(math.log10(self.error)))
+        """Both with as many decimals as the error has two digits in; the mean alone where there is no error."""
+        if self.error == 0:
+            return f"{self.mean:.4g}"
+        digits = max(0, 1 - math.floor(math.log10(self.error)))
         return f"{self.mean:.{digits}f} ± {self.error:.{digits}f}"
 
 
