@@ -51,7 +51,7 @@ def by_size(
 
 
 def doubt(shown: Sequence[Row], every: Sequence[Row], kinds: Mapping[str, str]) -> Figure:
-    """Accuracy by group and risk-coverage of some methods and scores, and bars of the AUROC of all."""
+    """Accuracy by group and risk-coverage of some methods and scores, and the AUROC of all."""
     with panels(3, 3, LIGHT) as (figure, (groups, kept, bars)):
         for i, (colour, row) in enumerate(zip(_COLOURS, shown, strict=False)):
             place = np.arange(1, len(row.accuracy) + 1) + 0.12 * (i - (len(shown) - 1) / 2)
@@ -60,7 +60,7 @@ def doubt(shown: Sequence[Row], every: Sequence[Row], kinds: Mapping[str, str]) 
             kept.plot(COVERAGE, row.figures["risk"], color=colour, linewidth=2)
         groups.set(title="Accuracy by doubt", xlabel="group of test digits, certain → uncertain")
         groups.set_xticks(range(1, len(shown[0].accuracy) + 1))
-        kept.set(title="Error among the answers kept", xlabel="share answered, most certain first", xlim=(0, 1))
+        kept.set(title="Error among the answers kept", xlabel="share answered, most certain first", xlim=(0.5, 1))
         kept.set_ylim(bottom=0)
         for axis in (groups.yaxis, kept.yaxis, kept.xaxis):
             percent(axis)
