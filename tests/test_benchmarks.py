@@ -208,7 +208,7 @@ def test_summary_is_mean_and_standard_error():
     assert summary == pytest.approx((2.5, np.sqrt(5 / 3 / 4)))
     assert str(summary) == "2.50 ± 0.65"
     assert str(summaries.Summary(1234.5, 67.8)) == "1234 ± 68"
-    assert str(summaries.Summary(0.0, 0.0)) == "0.000 ± 0.000"
+    assert str(summaries.Summary(0.0, 0.0)) == "0"
 
 
 @pytest.mark.parametrize("script", STUDIES)
