@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import copy
 
+import numpy as np
 import pytest
 import scipy.sparse
 import torch
+from sklearn.datasets import load_digits
+from sklearn.metrics import log_loss
 from torch.utils.data import DataLoader, TensorDataset
 
-from torchnpn import nn
+from torchnpn import NPNClassifier, nn
 from torchnpn.baselines import Classes, DropoutNetwork, PlainNetwork, Settings
 from torchnpn.likelihoods import GaussianNoise, ScaledSoftmax
 from torchnpn.moments import Moments
@@ -30,8 +33,8 @@ def rows(seed=0):
     return torch.randn(ROWS, FEATURES, generator=seeded(seed + 1)) + torch.eye(FEATURES)[y], y
 
 
-def network(dropout=0.0, replicas=()):
-    return nn.mlp([FEATURES, 20, CLASSES], dropout=dropout, replicas=replicas, generator=seeded())
+def network(dropout=0.0, replicas=(), activation="relu"):
+    return nn.mlp([FEATURES, 20, CLASSES], "gaussian", activation, dropout, replicas=replicas, generator=seeded())
 
 
 @pytest.mark.parametrize("scale", [1e-42, 1e-30, 1e-10, 1.0, 1e10, 1e30])
@@ -77,22 +80,26 @@ def test_the_adversary_sees_no_dropout_and_leaves_the_network_as_it_was():
     assert all(p.grad is None for p in net.parameters())
 
 
-@pytest.mark.parametrize("source", ["arrays", "loader"])
-def test_a_step_is_taken_at_the_moved_rows(source):
+@pytest.mark.parametrize("activation", ["relu", "tanh"])  # small networks of the former have numpy's gradients
+@pytest.mark.parametrize("source", ["arrays", "uncertain", "loader"])
+def test_a_step_is_taken_at_the_moved_rows(source, activation):
     """One batch of all rows, one step of torch's Adam on the textbook's loss."""
-    net, x = network(), rows()[0]
+    net, x = network(activation=activation), rows()[0]
     by_hand, likelihood = copy.deepcopy(net), GaussianNoise(CLASSES)
     target = torch.randn(ROWS, CLASSES, generator=seeded(3))
-    data = (x, target) if source == "arrays" else DataLoader(TensorDataset(x, target), batch_size=ROWS)
+    variance = torch.rand(ROWS, FEATURES, generator=seeded(4)) if source == "uncertain" else None
+    data = (
+        DataLoader(TensorDataset(x, target), batch_size=ROWS) if source == "loader" else (Moments(x, variance), target)
+    )
     settings = Recipe(epochs=1, batch_size=ROWS, learning_rate=0.01, kl_weight=constant(0.0), adversarial=0.4)
     noise = copy.deepcopy(likelihood)
     train(net, data, likelihood, None, settings, device="cpu")
     at = x.clone().requires_grad_()
-    noise.loss(by_hand(at), target).sum().backward()
+    noise.loss(by_hand(Moments(at, variance)), target).sum().backward()
     there = x + 0.4 * torch.nn.functional.normalize(at.grad, dim=-1)
     optimizer = torch.optim.Adam([*by_hand.parameters(), *noise.parameters()], 0.01, betas=(0.9, 0.99))
     optimizer.zero_grad()
-    noise.loss(by_hand(there), target).mean().backward()
+    noise.loss(by_hand(Moments(there, variance)), target).mean().backward()
     optimizer.step()
     for got, want in zip(net.parameters(), by_hand.parameters(), strict=True):
         torch.testing.assert_close(got, want, rtol=0, atol=2e-5)
@@ -130,6 +137,24 @@ def test_a_radius_of_zero_is_no_adversary():
     assert not torch.allclose(mixed[1], plain[1], rtol=1e-2)
 
 
+@pytest.mark.parametrize("settings", [{}, {"n_estimators": 2}], ids=str)
+def test_a_classifier_learns_digits_better_against_an_adversary(settings):
+    """Every third of scikit-learn's digits to learn from; pixels in standard deviations. Also with partial_fit."""
+    x, y = load_digits(return_X_y=True)
+    losses = []
+    for radius in (0.0, 1.0):
+        model = NPNClassifier(adversarial=radius, max_epochs=100, random_state=0, **settings).fit(x[::3], y[::3])
+        losses.append(log_loss(y[1::3], model.predict_proba(x[1::3])))
+    assert losses[1] < 0.85 * losses[0]
+    more = [
+        NPNClassifier(adversarial=radius, random_state=0, **settings).partial_fit(x[:200], y[:200], classes=range(10))
+        for radius in (0.0, 1.0)
+    ]
+    assert not np.allclose(*(model.predict_proba(x[:5]) for model in more), rtol=1e-2)
+    with pytest.raises(ValueError, match="adversarial expects a number ≥ 0, got -1"):
+        NPNClassifier(adversarial=-1).fit(x[:20], y[:20])
+
+
 def test_what_cannot_be_is_refused_in_words():
     x, y = rows()
     with pytest.raises(ValueError, match="adversarial ≥ 0, got -1"):
@@ -138,4 +163,6 @@ def test_what_cannot_be_is_refused_in_words():
         train(network(), (x, y), ScaledSoftmax(CLASSES), None, Recipe(adversarial=[0.1, 0.2]), device="cpu")
     sparse = scipy.sparse.csr_matrix(x.numpy())
     with pytest.raises(ValueError, match="needs dense inputs"):
-        train(network(), (sparse, y), ScaledSoftmax(CLASSES), None, Recipe(adversarial=0.1), device="cpu")
+        train(
+            network(activation="tanh"), (sparse, y), ScaledSoftmax(CLASSES), None, Recipe(adversarial=0.1), device="cpu"
+        )

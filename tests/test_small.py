@@ -15,6 +15,7 @@ import torch
 import torchnpn as npn
 from torchnpn import likelihoods, nn, priors, training
 from torchnpn.training import small
+from torchnpn.training.adversarial import Adversary
 from torchnpn.training.batches import Batch
 from torchnpn.training.flat_adam import FlatAdam
 from torchnpn.training.gradients import Autograd
@@ -76,6 +77,25 @@ def test_gradient_is_that_of_autograd(name, hidden):
         np.testing.assert_allclose(flat(batch, 0.02), [float(part) for part in loss], rtol=1e-4)
         for parameter, gradient in zip(flat.own, flat.flat.grad.split([p.numel() for p in flat.own]), strict=True):
             torch.testing.assert_close(gradient, want[id(parameter)].reshape(-1), rtol=1e-3, atol=1e-4 * largest)
+        flat.release()
+
+
+@pytest.mark.parametrize("hidden", [(), (7,), (6, 5)], ids=str)
+@pytest.mark.parametrize("name", TARGETS)
+def test_gradient_at_moved_rows_is_that_of_autograd(name, hidden):
+    likelihood, y = TARGETS[name]
+    outputs = likelihood.outputs(4 if y.ndim == 1 else y.shape[1])
+    generator = torch.Generator().manual_seed(len(hidden))
+    for net, uncertain in itertools.product(networks(hidden, outputs, generator), (False, True)):
+        x = torch.randn(ROWS, 5, generator=generator)
+        x = npn.Moments(x, torch.rand(ROWS, 5, generator=generator)) if uncertain else x
+        batch = Batch(x, tensor(y), torch.rand(ROWS, generator=generator) + 0.1)
+        taped = Autograd(net.train(), net, likelihood, None, Adversary(net, likelihood, 0.5))
+        loss = taped(batch, 0.0)
+        want = torch.cat([p.grad.reshape(-1) for p in small.SmallNetwork(net, likelihood, None).own])
+        flat = small.SmallNetwork(net, likelihood, None, radius=0.5)
+        np.testing.assert_allclose(flat(batch, 0.0), [float(part) for part in loss], rtol=1e-3)
+        torch.testing.assert_close(flat.flat.grad, want, rtol=1e-2, atol=1e-3 * float(want.abs().max()))
         flat.release()
 
 

@@ -39,6 +39,7 @@ _RANGES: dict[str, tuple[Callable[[Any], bool], str]] = {
     "learning_rate": (lambda x: 0 < x < np.inf, "above 0"),
     "kl_weight": (lambda x: 0 <= x < np.inf, "≥ 0"),
     "dropout": (lambda x: 0 <= x < 1, "from 0 to below 1"),
+    "adversarial": (lambda x: 0 <= x < np.inf, "≥ 0"),
 }
 
 
@@ -49,6 +50,7 @@ class NPNEstimator(BaseEstimator):  # type: ignore[misc]
     activation: str
     missing: str
     dropout: float
+    adversarial: float = 0.0
     kl_weight: float
     learning_rate: float
     batch_size: int | None
@@ -188,6 +190,7 @@ class NPNEstimator(BaseEstimator):  # type: ignore[misc]
                 batch_size=plan.batch_size,
                 learning_rate=self.learning_rate,
                 kl_weight=ramp(self.kl_weight, partial(self._least_kl, likelihood)),
+                adversarial=self.adversarial,
                 seed=seed,
             )
             callback = partial(self._report, plan.epochs, progress, k, len(every)) if told else None
@@ -251,6 +254,7 @@ class NPNEstimator(BaseEstimator):  # type: ignore[misc]
                 optimizer=partial(resumed, before),
                 scheduler=None,
                 kl_weight=constant(self.kl_weight * rows / self._rows_seen),
+                adversarial=self.adversarial,
                 seed=seed + int(self._rows_seen),
             )
             histories.append(train(network, data, likelihood, EmpiricalBayes(), recipe, device=place))

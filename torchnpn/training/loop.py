@@ -22,7 +22,7 @@ from torchnpn.likelihoods import Likelihood
 from torchnpn.priors import Prior
 from torchnpn.training import checkpoint as checkpoints
 from torchnpn.training import small
-from torchnpn.training.adversarial import Adversary
+from torchnpn.training.adversarial import Adversary, radii
 from torchnpn.training.batches import Batch, Loader, Rows, as_batches
 from torchnpn.training.device import DeviceTraining
 from torchnpn.training.flat_adam import FlatAdam
@@ -214,8 +214,9 @@ class _Run:
         """Numpy's for small networks, autograd's for all others; and the parameters whose `.grad` they fill."""
         dense = isinstance(self.data, Rows) and isinstance(self.data.y, torch.Tensor)
         attacked, compiled = np.any(self.recipe.adversarial), self.recipe.compile
-        if dense and not attacked and not compiled and small.takes(self.model, self.prior, self.device):
-            flat = small.SmallNetwork(self.model, self.likelihood, self.prior)  # type: ignore[arg-type]
+        if dense and not compiled and small.takes(self.model, self.prior, self.device):
+            radius = radii(self.recipe.adversarial, 1, next(self.model.parameters())).item()
+            flat = small.SmallNetwork(self.model, self.likelihood, self.prior, radius)  # type: ignore[arg-type]
             return flat, [flat.flat]
         forward = torch.compile(self.model) if compiled else self.model
         adversary = Adversary(self.model, self.likelihood, self.recipe.adversarial) if attacked else None

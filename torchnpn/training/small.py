@@ -24,6 +24,7 @@ from torchnpn.maps import normal
 from torchnpn.moments import Moments
 from torchnpn.nn import Linear, MeanAndNoise, RandomParameter, ReLU, Sequential
 from torchnpn.priors import EmpiricalBayes, IsotropicGaussian, Prior
+from torchnpn.training.adversarial import along
 from torchnpn.training.batches import Batch
 from torchnpn.training.gradients import BatchLoss
 
@@ -61,8 +62,8 @@ class SmallNetwork:
     The modules' own parameters become views of the flat one until `release`.
     """
 
-    def __init__(self, model: Sequential, likelihood: Likelihood, prior: Prior | None) -> None:
-        self.likelihood, self.prior = likelihood, prior
+    def __init__(self, model: Sequential, likelihood: Likelihood, prior: Prior | None, radius: float = 0.0) -> None:
+        self.likelihood, self.prior, self.radius = likelihood, prior, radius
         heads = _heads(model[-1])
         self.layers: list[Linear] = [*list(model)[:-1:2], *heads]  # type: ignore[list-item]
         self.hidden = len(self.layers) - len(heads)
@@ -114,28 +115,48 @@ class SmallNetwork:
         return float(terms.sum(dtype=np.float64))
 
     def _data_gradient(self, batch: Batch) -> BatchLoss:
-        a = _input(*_arrays(batch.x))
-        inputs: list[_Input] = [a]
-        relus: list[_Rectified] = []
-        for i in range(self.hidden):
-            relus.append(_relu(*self._linear(i, a)))
-            a = _input(relus[-1].mean, relus[-1].variance)
-            inputs.append(a)
-        outputs = [self._linear(i, a) for i in range(self.hidden, len(self.layers))]
-        o_m, o_s = outputs[0] if len(outputs) == 1 else (np.hstack(parts) for parts in zip(*outputs, strict=True))
-        share, total = _shares(batch)
-        loss, by_m, by_s, rest = self.likelihood.loss_gradient(o_m, o_s, batch.y.numpy(), share)
+        (x, variance), (share, total) = _arrays(batch.x), _shares(batch)
+        y = batch.y.numpy()
+        if self.radius:
+            x = x + self._shift(_input(x, variance), y, share)
+        inputs, relus, o_m, o_s = self._upwards(_input(x, variance))
+        loss, by_m, by_s, rest = self.likelihood.loss_gradient(o_m, o_s, y, share)
         for i, columns in enumerate(self.columns, self.hidden):
-            self._weight_gradient(i, a, by_m[:, columns], by_s[:, columns])
+            self._weight_gradient(i, inputs[-1], by_m[:, columns], by_s[:, columns])
         g_m, g_s = by_m[:, self.columns[0]], by_s[:, self.columns[0]]
         for i in reversed(range(self.hidden)):
-            W_m, W_s = self._m.layers[i + 1].W, self._s.layers[i + 1].W
-            v = g_s @ W_s
-            g_m, g_s = _relu_gradient(relus[i], g_m @ W_m + 2 * inputs[i + 1].mean * v, v + g_s @ (W_m * W_m))
+            g_m, g_s = _relu_gradient(relus[i], *self._input_gradient(i + 1, inputs[i + 1], g_m, g_s))
             self._weight_gradient(i, inputs[i], g_m, g_s)
         if rest:
             np.concatenate([part.reshape(-1) for part in rest], out=self._d_rest)
         return BatchLoss(total, loss)
+
+    def _shift(self, a: _Input, y: Array, share: Array) -> Array:
+        """How the rows are to be moved against their targets (`adversarial`)."""
+        inputs, relus, o_m, o_s = self._upwards(a)
+        _, by_m, by_s, _ = self.likelihood.loss_gradient(o_m, o_s, y, share)
+        g_m, g_s = by_m[:, self.columns[0]], by_s[:, self.columns[0]]
+        for i in reversed(range(self.hidden)):
+            g_m, g_s = _relu_gradient(relus[i], *self._input_gradient(i + 1, inputs[i + 1], g_m, g_s))
+        by_x, _ = self._input_gradient(0, a, g_m, g_s)
+        shift: Array = along(torch.from_numpy(by_x), self.radius).numpy()
+        return shift
+
+    def _upwards(self, a: _Input) -> tuple[list[_Input], list[_Rectified], Array, Array]:
+        """What enters each layer, the hidden units, and the outputs of all heads."""
+        inputs, relus = [a], []
+        for i in range(self.hidden):
+            relus.append(_relu(*self._linear(i, inputs[-1])))
+            inputs.append(_input(relus[-1].mean, relus[-1].variance))
+        outputs = [self._linear(i, inputs[-1]) for i in range(self.hidden, len(self.layers))]
+        o_m, o_s = outputs[0] if len(outputs) == 1 else (np.hstack(parts) for parts in zip(*outputs, strict=True))
+        return inputs, relus, o_m, o_s
+
+    def _input_gradient(self, i: int, a: _Input, g_m: Array, g_s: Array) -> tuple[Array, Array]:
+        """By the mean and the variance of what enters layer i."""
+        W_m, W_s = self._m.layers[i].W, self._s.layers[i].W
+        v = g_s @ W_s
+        return g_m @ W_m + 2 * a.mean * v, v + g_s @ (W_m * W_m)
 
     def _linear(self, i: int, a: _Input) -> tuple[Array, Array]:
         m, s = self._m.layers[i], self._s.layers[i]
