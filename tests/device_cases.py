@@ -1,0 +1,43 @@
+"""Small networks and data for training steps on a device."""
+
+from __future__ import annotations
+
+import torch
+
+from torchnpn import likelihoods, nn
+from torchnpn.moments import Moments
+from torchnpn.training import Recipe
+from torchnpn.training.batches import Rows
+from torchnpn.training.fused import why_not_fused
+
+ROWS, FEATURES, OUTPUTS = 21, 5, 3  # batches of 8: the last has five rows
+
+
+def seeded(seed=0):
+    return torch.Generator().manual_seed(seed)
+
+
+def normal(*shape, seed=0):
+    return torch.randn(*shape, generator=seeded(seed))
+
+
+def network(replicas=(), hidden=(7, 6), activation="relu", dropout=0.0):
+    return nn.mlp([FEATURES, *hidden, OUTPUTS], "gaussian", activation, dropout, replicas=replicas, generator=seeded())
+
+
+def dataset(kind="labels", variance=False, weight=False):
+    x = normal(ROWS, FEATURES)
+    y = torch.randint(OUTPUTS, (ROWS,), generator=seeded(1)) if kind == "labels" else normal(ROWS, OUTPUTS, seed=1)
+    x = Moments(x, normal(ROWS, FEATURES, seed=2).square()) if variance else x
+    return (x, y, torch.rand(ROWS, generator=seeded(3))) if weight else (x, y)
+
+
+def recipe(**settings):
+    return Recipe(**{"epochs": 2, "batch_size": 8, "learning_rate": 1e-2, "precision": "float32", **settings})
+
+
+def reason(net=None, data=None, prior=None, **settings):
+    """Why no fused step applies, or None."""
+    rows = Rows(*(dataset() if data is None else data))
+    likelihood = likelihoods.ScaledSoftmax(OUTPUTS)
+    return why_not_fused(network() if net is None else net, rows, likelihood, prior, recipe(**settings))

@@ -1,0 +1,117 @@
+"""Which training step a network gets on a device, and what is said where it is not the fast one."""
+
+from __future__ import annotations
+
+import logging
+from types import SimpleNamespace
+
+import pytest
+import scipy.sparse
+import torch
+from device_cases import FEATURES, OUTPUTS, ROWS, dataset, network, reason, recipe
+
+from torchnpn import likelihoods, nn, priors
+from torchnpn.training import cosine, loop
+from torchnpn.training.batches import Rows
+from torchnpn.training.steps import device_training
+from torchnpn.training.taped import TapedSteps
+
+pytest.importorskip("triton")
+
+
+def frozen():
+    net = network()
+    net[0].weight.mean.requires_grad_(False)
+    return net
+
+
+def listened():
+    net = network()
+    net[0].register_forward_hook(lambda *_: None)
+    return net
+
+
+REASONS = {
+    "not made of Gaussian": [
+        {"net": nn.mlp([FEATURES, 4, OUTPUTS], "gamma")},
+        {"net": network(activation="gelu")},
+        {"net": listened()},
+        {"net": nn.Sequential(nn.Linear(FEATURES, OUTPUTS, bias=False))},
+        {"net": torch.nn.Sequential(*network())},
+    ],
+    "not a dense float32 matrix": [{"data": (scipy.sparse.csr_matrix(dataset()[0].numpy()), dataset()[1])}],
+    "frozen, or not float32": [{"net": frozen()}, {"net": network().double()}],
+    "the prior is ScaleMixture": [{"prior": priors.ScaleMixture()}],
+    "not the default one": [{"optimizer": torch.optim.SGD}, {"scheduler": lambda o, n: cosine(o, n)}],
+    "clipping or compiling": [{"clip_norm": 1.0}, {"compile": True}],
+}
+
+
+@pytest.mark.parametrize("words", REASONS)
+def test_a_fused_step_is_refused_in_words(words):
+    for change in REASONS[words]:
+        assert words in reason(**change)
+
+
+def tied():
+    layer = nn.Linear(FEATURES, FEATURES)
+    return nn.Sequential(layer, nn.ReLU(), layer)
+
+
+def listened_before():
+    net = network()
+    net.register_forward_pre_hook(lambda *_: None)
+    return net
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"net": tied()},
+        {"net": listened_before()},
+        {"data": (torch.ones(ROWS, FEATURES, dtype=torch.int64), dataset()[1])},
+    ],
+    ids=["a layer twice", "a hook before the network", "whole numbers as inputs"],
+)
+def test_a_fused_step_is_refused_where_it_would_go_wrong(change):
+    assert reason(**change) is not None
+
+
+def test_a_fused_step_needs_a_gpu(monkeypatch):
+    assert reason() is None
+    monkeypatch.delenv("TRITON_INTERPRET")
+    assert "no CUDA device" in reason()
+    with pytest.raises(ValueError, match=r"A fused training step does not apply: there is no CUDA device"):
+        device_training(network(), dataset(), likelihoods.ScaledSoftmax(3), None, recipe(), fused=True)
+
+
+def test_on_a_cpu_a_fused_step_must_be_demanded():
+    assert reason() is None
+    training = device_training(network(), dataset(), likelihoods.ScaledSoftmax(3), None, recipe())
+    assert isinstance(training.kind, TapedSteps)
+
+
+def run_on_a_gpu(replicas=(), **settings):
+    """As much of a run as chooses its steps, on a device that calls itself a GPU."""
+    return SimpleNamespace(
+        recipe=recipe(**settings), data=Rows(*dataset()), device=SimpleNamespace(type="cuda"), model=network(replicas),
+        likelihood=likelihoods.ScaledSoftmax(OUTPUTS), prior=None,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("settings", "words"),
+    [
+        ({"optimizer": torch.optim.SGD}, "SGD cannot be recorded in a CUDA graph"),
+        ({"replicas": (2, 2)}, "replicas have more than one leading dimension"),
+    ],
+)
+def test_what_cannot_be_recorded_trains_without_a_graph_and_says_so_once(settings, words, caplog):
+    with caplog.at_level(logging.WARNING, "torchnpn"):
+        assert loop._Run._choose_device_training(run_on_a_gpu(**settings)) is None
+    assert caplog.messages == [f"Training without a CUDA graph, which is slower: {words}."]
+
+
+def test_what_can_be_recorded_is_not_spoken_of(caplog):
+    assert loop._Run._choose_device_training(run_on_a_gpu()) is not None
+    assert not caplog.messages
