@@ -17,7 +17,7 @@ from torchnpn.baselines import Classes, DropoutNetwork, PlainNetwork, Settings
 from torchnpn.likelihoods import GaussianNoise, ScaledSoftmax
 from torchnpn.moments import Moments
 from torchnpn.training import Recipe, constant, train
-from torchnpn.training.adversarial import Adversary, along, moved
+from torchnpn.training.adversarial import Adversary, along, pushed
 from torchnpn.training.batches import Batch
 
 ROWS, FEATURES, CLASSES = 40, 5, 3
@@ -47,7 +47,7 @@ def test_a_step_has_the_length_that_is_asked_for_however_small_the_gradient(scal
 def test_the_worst_point_of_a_ball_for_a_linear_network():
     """(x·w - y)² is largest at x + r w/|w| or x - r w/|w|, on the side where the error already lies."""
     w, x, y = torch.tensor([3.0, -4.0]), torch.randn(6, 2, generator=seeded()), torch.randn(6, generator=seeded(1))
-    found = moved(lambda x: (x @ w - y) ** 2, x, 0.7)
+    found = pushed(lambda x: (x @ w - y) ** 2, x, 0.7)
     angles = torch.linspace(0, 2 * torch.pi, 721)
     around = x[:, None] + 0.7 * torch.stack([angles.cos(), angles.sin()], -1)
     worst = ((around @ w - y[:, None]) ** 2).amax(1)
@@ -77,6 +77,8 @@ def test_the_adversary_sees_no_dropout_and_leaves_the_network_as_it_was():
     assert torch.equal(attacks[0], attacks[1])
     torch.testing.assert_close(attacks[0], attacks[2])
     assert all(module.training for module in net.modules())
+    Adversary(net.eval(), ScaledSoftmax(CLASSES), 0.3)(Batch(x, y, None))
+    assert not any(module.training for module in net.modules())
     assert all(p.grad is None for p in net.parameters())
 
 
@@ -122,7 +124,7 @@ def test_a_baseline_trained_with_an_adversary_withstands_one():
     losses = []
     for radius in (0.0, 0.5):
         fitted = DropoutNetwork(Classes(CLASSES), settings, rate=0.0, adversarial=radius).fit(x, y)
-        worst = moved(lambda x, network=fitted.network: network.loss(x, y), x[None], 0.5)[0]
+        worst = pushed(lambda x, network=fitted.network: network.loss(x, y), x[None], 0.5)[0]
         losses.append(-float(fitted.predict(worst).probs[torch.arange(ROWS), y].log().mean()))
     assert losses[1] < 0.8 * losses[0]
 
@@ -145,7 +147,7 @@ def test_a_classifier_learns_digits_better_against_an_adversary(settings):
     for radius in (0.0, 1.0):
         model = NPNClassifier(adversarial=radius, max_epochs=100, random_state=0, **settings).fit(x[::3], y[::3])
         losses.append(log_loss(y[1::3], model.predict_proba(x[1::3])))
-    assert losses[1] < 0.85 * losses[0]
+    assert losses[1] < 2 / 3 * losses[0]
     more = [
         NPNClassifier(adversarial=radius, random_state=0, **settings).partial_fit(x[:200], y[:200], classes=range(10))
         for radius in (0.0, 1.0)
@@ -157,12 +159,13 @@ def test_a_classifier_learns_digits_better_against_an_adversary(settings):
 
 def test_what_cannot_be_is_refused_in_words():
     x, y = rows()
-    with pytest.raises(ValueError, match="adversarial ≥ 0, got -1"):
+    with pytest.raises(ValueError, match="adversarial ≥ 0 and finite, got -1"):
         Recipe(adversarial=-1.0)
+    with pytest.raises(ValueError, match="finite, got inf"):
+        Recipe(adversarial=float("inf"))
     with pytest.raises(ValueError, match=r"one adversarial radius, or 1, one for each replica of the network, got \(2"):
         train(network(), (x, y), ScaledSoftmax(CLASSES), None, Recipe(adversarial=[0.1, 0.2]), device="cpu")
     sparse = scipy.sparse.csr_matrix(x.numpy())
-    with pytest.raises(ValueError, match="needs dense inputs"):
-        train(
-            network(activation="tanh"), (sparse, y), ScaledSoftmax(CLASSES), None, Recipe(adversarial=0.1), device="cpu"
-        )
+    for net in (network(), network(activation="tanh")):  # a small one, which would not mind, and another
+        with pytest.raises(ValueError, match="needs dense inputs"):
+            train(net, (sparse, y), ScaledSoftmax(CLASSES), None, Recipe(adversarial=0.1), device="cpu")

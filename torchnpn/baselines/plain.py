@@ -14,7 +14,7 @@ from torchnpn.baselines.predictor import Predictor, passes
 from torchnpn.baselines.replicas import Number, Replicas
 from torchnpn.baselines.rows import Rows, training_rows
 from torchnpn.baselines.tasks import Task
-from torchnpn.training.adversarial import moved
+from torchnpn.training.adversarial import pushed
 
 
 @dataclass(frozen=True)
@@ -57,7 +57,7 @@ def train(
 
     def loss(x: Tensor, y: Tensor) -> Tensor:
         if attacked:
-            x = moved(lambda x: network.loss(x, y, KEEP_ALL), x, radius)
+            x = pushed(lambda x: network.loss(x, y, KEEP_ALL), x, radius)
         likelihood = network.loss(x, y, drop)
         return likelihood if prior_precision == 0 else likelihood + weight * network.half_squares()
 

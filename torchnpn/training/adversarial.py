@@ -20,7 +20,7 @@ from torchnpn.training.device import count_replicas
 from torchnpn.training.wide import row_loss
 
 
-def moved(loss: Callable[[Tensor], Tensor], x: Tensor, radius: float | Tensor) -> Tensor:
+def pushed(loss: Callable[[Tensor], Tensor], x: Tensor, radius: float | Tensor) -> Tensor:
     """Each row of x, moved by `radius` to where its loss is larger; `loss` gives one for each row."""
     with torch.enable_grad():
         at = x.detach().requires_grad_()
@@ -53,15 +53,14 @@ class Adversary:
 
     def __call__(self, batch: Batch) -> Batch:
         x = batch.x if isinstance(batch.x, Moments) else Moments(batch.x)
-        if not isinstance(x.mean, Tensor):
-            raise ValueError("Recipe(adversarial=...) needs dense inputs, got sparse ones: they cannot be moved.")
+        check_dense(x.mean)
         mean = x.mean.expand(self.replicas, *x.mean.shape) if self.replicas > 1 and x.mean.dim() == 2 else x.mean
 
         def loss(mean: Tensor) -> Tensor:
             return row_loss(self.model, self.likelihood, batch._replace(x=x._replace(mean=mean)))
 
         with _without_dropout(self.model):
-            mean = moved(loss, mean, self.radius)
+            mean = pushed(loss, mean, self.radius)
         return batch._replace(x=x._replace(mean=mean) if isinstance(batch.x, Moments) else mean)
 
 
@@ -76,10 +75,17 @@ def radii(radius: Any, replicas: int, like: Tensor) -> Tensor:  # (replicas, 1, 
     return given.expand(replicas).reshape(replicas, 1, 1)
 
 
+def check_dense(x: Any) -> None:
+    """Raise for inputs that an adversary would fill up."""
+    if not isinstance(x, (Tensor, Moments)):
+        raise ValueError("adversarial needs dense inputs, got sparse ones, which it would fill up. Give it x.toarray().")
+
+
 @contextmanager
 def _without_dropout(model: nn.Module) -> Iterator[None]:
+    before = model.training
     model.eval()
     try:
         yield
     finally:
-        model.train()
+        model.train(before)

@@ -22,7 +22,7 @@ from torchnpn.likelihoods import Likelihood
 from torchnpn.priors import Prior
 from torchnpn.training import checkpoint as checkpoints
 from torchnpn.training import small
-from torchnpn.training.adversarial import Adversary, radii
+from torchnpn.training.adversarial import Adversary, check_dense, radii
 from torchnpn.training.batches import Batch, Loader, Rows, as_batches
 from torchnpn.training.device import DeviceTraining
 from torchnpn.training.flat_adam import FlatAdam
@@ -132,6 +132,8 @@ class _Run:
         self.data, self.prior, self.recipe, self.device = data, prior, recipe, device
         self.validation: Rows | Loader | None = None
         self.check_targets(data)
+        if np.any(recipe.adversarial) and isinstance(data, Rows):
+            check_dense(data.x)
         self.steps = data.steps(recipe.batch_size)
         self.on_device = self._choose_device_training()
         if self.on_device is None:

@@ -71,7 +71,7 @@ class Recipe:
             data a ramp decides everything: the full weight from the start prunes units for ever, none at all leaves
             the variances useless.
         adversarial: How far each row is moved against its target before it is learnt from (`training.adversarial`), in
-            the units of the inputs; 0 for not at all. Several have one for each replica. A step takes twice as long.
+            the units of the inputs; 0 for not at all. Several have one for each replica. Doubles the time of a step.
         clip_norm: Largest norm of the gradient, or None.
         patience: Epochs without a better validation loss before training stops, or None for all epochs.
         seed: Decides the order of rows and sampled dropout; two runs with one seed are identical.
@@ -96,6 +96,7 @@ class Recipe:
         for name in ("epochs", "batch_size", "learning_rate"):
             if not np.all(np.asarray(getattr(self, name)) > 0):
                 raise ValueError(f"Recipe expects {name} > 0, got {getattr(self, name)}.")
-        if not np.all(np.asarray(self.adversarial) >= 0):
-            raise ValueError(f"Recipe expects adversarial ≥ 0, got {self.adversarial}.")
+        radius = np.asarray(self.adversarial)
+        if not np.all((radius >= 0) & (radius < np.inf)):
+            raise ValueError(f"Recipe expects adversarial ≥ 0 and finite, got {self.adversarial}.")
         check_precision(self.precision)
