@@ -78,7 +78,7 @@ def radii(radius: Any, replicas: int, like: Tensor) -> Tensor:  # (replicas, 1, 
 def check_dense(x: Any) -> None:
     """Raise for inputs that an adversary would fill up."""
     if not isinstance(x, (Tensor, Moments)):
-        raise ValueError("adversarial needs dense inputs, got sparse ones, which it would fill up. Give it x.toarray().")
+        raise ValueError("adversarial needs dense inputs, got sparse ones. Give it x.toarray().")
 
 
 @contextmanager
