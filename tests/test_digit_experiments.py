@@ -272,14 +272,38 @@ def test_worth_of_a_score():
     )
 
 
-def test_a_mixture_is_the_mean_of_five_networks(made):
-    """Those of the same seed: the settings of the second differ, so it comes apart from the first."""
-    images, setting = digits.digits(CPU).train.first(60), CHOSEN["npn"] | {"hidden": [8], "epochs": 1, "batch_size": 30}
-    work, settings = Work(images, None, 0, CPU), [setting, setting | {"learning_rate": 0.05}]
+TINY = {"hidden": [8], "epochs": 1, "batch_size": 30}
+
+
+def test_a_mixture_is_the_mean_of_networks(made):
+    images, setting = digits.digits(CPU).train.first(60), CHOSEN["npn"] | TINY
+    work, settings = Work(images, None, 0, CPU), [setting, setting | {"learning_rate": 0.05}, setting]
     mixture = METHODS["npn_mixture"].fit(work, settings)(images.x)
-    each = METHODS["npn"].fit(work, [one for one in settings for _ in range(5)])(images.x).probs.reshape(2, 5, 60, -1)
-    torch.testing.assert_close(mixture.probs, each.mean(1))
-    torch.testing.assert_close(mixture.variance, each.var(1, correction=0).sum(-1))
+    each = METHODS["npn"].fit(work, settings)(images.x).probs
+    torch.testing.assert_close(mixture.probs, each.mean(0, keepdim=True))
+    torch.testing.assert_close(mixture.variance, each.var(0, correction=0).sum(-1)[None])
+
+
+@pytest.mark.parametrize("train", [digit_methods.gaussian_network, digit_methods.dropout_network])
+def test_networks_are_taken_again_only_where_that_is_asked_for_and_they_are_the_same(made, train):
+    images, setting = digits.digits(CPU).train, CHOSEN["npn"] | TINY
+    work = Work(images.first(60), None, 0, CPU)
+    first = train(work, [setting])
+    again = work._replace(again=True)
+    assert train(again, [setting]) is first
+    assert train(again, [setting | {"masks": False, "samples": 3}]) is first  # of asking, not of training
+    assert train(work, [setting]) is not first
+    others = (
+        (again, [setting, setting]),
+        (again, [setting | {"learning_rate": 0.05}]),
+        (again._replace(seed=1), [setting]),
+        (again._replace(images=images.first(61)), [setting]),
+    )
+    for other in others:
+        assert train(*other) is not first
+        assert train(*other) is train(*other)
+    subset = again._replace(subsets=torch.arange(60)[None])
+    assert train(subset, [setting]) is not train(subset, [setting])
 
 
 # Pages

@@ -7,9 +7,10 @@ for each network are trained at once; the others in groups, one after the other.
 from __future__ import annotations
 
 import itertools
+import json
 import math
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, TypeVar
 
 import numpy as np
 import torch
@@ -17,6 +18,7 @@ from torch import Tensor
 
 from torchnpn import baselines, nn
 from torchnpn.baselines import Classes, PredictedClasses
+from torchnpn.baselines.dropout import FittedDropout
 from torchnpn.bench.plan import fast_products
 from torchnpn.experiments.digits import CLASSES, Images
 from torchnpn.likelihoods import ScaledSoftmax
@@ -26,7 +28,9 @@ from torchnpn.training import Recipe, constant, train
 
 Setting = dict[str, Any]
 _ROWS = 2_000  # predicted at once
-_MEMBERS = 5  # of a mixture
+_KEPT = 3  # trainings of a kind
+_ASKED = "masks", "samples"  # settings of how a network is asked
+T = TypeVar("T")
 
 
 class Work(NamedTuple):
@@ -37,12 +41,14 @@ class Work(NamedTuple):
         subsets: (networks, n) the rows that each may see; None: all see all.
         seed: Of initial weights, orders of rows and draws.
         device: Where.
+        again: Whether networks that this process has just trained in the same way are taken as they are.
     """
 
     images: Images
     subsets: Tensor | None
     seed: int
     device: torch.device
+    again: bool = False
 
     @property
     def rows(self) -> int:
@@ -114,6 +120,27 @@ def _stacked(answers: Sequence[Answer]) -> Answer:
     return Answer(torch.stack([answer.probs for answer in answers]), torch.stack(variances) if variances else None)
 
 
+def kept(train: Callable[[Work, Sequence[Setting]], T]) -> Callable[[Work, Sequence[Setting]], T]:
+    """`train`, whose last results are kept for work that may take them again: `mnist_variance` asks those of `mnist`.
+
+    How a network is asked is no part of its training.
+    """
+    found: dict[str, tuple[Work, T]] = {}
+
+    def trained(work: Work, settings: Sequence[Setting]) -> T:
+        if work.subsets is not None:
+            return train(work, settings)
+        told = [{key: value for key, value in one.items() if key not in _ASKED} for one in settings]
+        key = json.dumps([told, work.seed, str(work.device), work.images.x.data_ptr(), len(work.images.y)])
+        if not (work.again and key in found):
+            found[key] = work, train(work, settings)  # the work is kept too, so that no other lies at its address
+        while len(found) > _KEPT:
+            del found[next(iter(found))]
+        return found[key][1]
+
+    return trained
+
+
 # Ours -----------------------------------------------------------------------------------------------------------------
 
 
@@ -126,6 +153,7 @@ def gaussian_npn(work: Work, settings: Sequence[Setting]) -> Network:
     return asked_in_parts(nn.with_masks(network) if settings[0].get("masks") else network, ScaledSoftmax(CLASSES))
 
 
+@kept
 def gaussian_network(work: Work, settings: Sequence[Setting]) -> nn.Sequential:
     """The trained network behind `gaussian_npn`."""
     shared = settings[0]
@@ -150,14 +178,12 @@ def _spread_(layers: nn.Sequential, settings: Sequence[Setting]) -> None:
 
 
 def npn_mixture(work: Work, settings: Sequence[Setting]) -> Network:
-    """Mixtures of five Gaussian NPNs each, which differ in first weights, order of rows and draws."""
-    every = [one for one in settings for _ in range(_MEMBERS)]
-    rows = None if work.subsets is None else work.subsets.repeat_interleave(_MEMBERS, 0)
-    networks = gaussian_npn(work._replace(subsets=rows), every)
+    """The mixture of Gaussian NPNs, which differ in first weights, order of rows and draws: one answer of all."""
+    networks = gaussian_npn(work, settings)
 
     def answer(x: Tensor) -> Answer:
-        members = networks(x).probs.unflatten(0, (len(settings), _MEMBERS))
-        return Answer(members.mean(1), members.var(1, correction=0).sum(-1))
+        members = networks(x).probs
+        return Answer(members.mean(0, keepdim=True), members.var(0, correction=0).sum(-1)[None])
 
     return answer
 
@@ -222,13 +248,26 @@ def outputs(network: Callable[[Tensor], Moments], x: Tensor) -> Moments:  # (row
 
 def dropout(work: Work, settings: Sequence[Setting]) -> Network:
     """A dropout network, asked once with the mean of its masks."""
-    return _baseline(work, settings, lambda settings, each: _dropout(settings, each))
+    return _asked(dropout_network(work, settings), work)
 
 
 def mc_dropout(work: Work, settings: Sequence[Setting]) -> Network:
     """A dropout network, asked under random masks."""
-    samples = settings[0]["samples"]
-    return _baseline(work, settings, lambda settings, each: baselines.MCDropout(_dropout(settings, each), samples))
+    return _asked(dropout_network(work, settings).sampled(settings[0]["samples"]), work)
+
+
+@kept
+def dropout_network(work: Work, settings: Sequence[Setting]) -> FittedDropout:
+    """The trained network behind `dropout` and `mc_dropout`."""
+
+    def make(common: baselines.Settings, each: Each) -> baselines.DropoutNetwork:
+        rates = each("rate"), each("input_rate")
+        return baselines.DropoutNetwork(
+            Classes(CLASSES), common, *rates, each("prior_precision"), each("adversarial", 0.0)
+        )
+
+    fitted: FittedDropout = _fitted(work, settings, make)
+    return fitted
 
 
 def bayes_by_backprop(work: Work, settings: Sequence[Setting]) -> Network:
@@ -269,18 +308,16 @@ def ensemble(work: Work, settings: Sequence[Setting]) -> Network:
     return _baseline(work, settings, lambda settings, each: baselines.DeepEnsemble(Classes(CLASSES), settings))
 
 
-def _dropout(settings: baselines.Settings, each: Each) -> baselines.DropoutNetwork:
-    return baselines.DropoutNetwork(
-        Classes(CLASSES), settings, each("rate"), each("input_rate"), each("prior_precision"), each("adversarial", 0.0)
-    )
-
-
 def _baseline(
     work: Work,
     settings: Sequence[Setting],
     make: Callable[[baselines.Settings, Each], baselines.Baseline],
 ) -> Network:
-    """A baseline fitted with a replica for each setting."""
+    """A baseline with a replica for each setting, as a function of images."""
+    return _asked(_fitted(work, settings, make), work)
+
+
+def _fitted(work: Work, settings: Sequence[Setting], make: Callable[[baselines.Settings, Each], Any]) -> Any:
     shared, count = settings[0], len(settings)
 
     def each(name: str, default: float | None = None) -> baselines.Number:
@@ -301,8 +338,10 @@ def _baseline(
     else:
         x, y = x[work.subsets], y[work.subsets]
     with fast_products(work.device):
-        fitted = make(common, each).fit(x, y)
+        return make(common, each).fit(x, y)
 
+
+def _asked(fitted: baselines.Fitted, work: Work) -> Network:
     def answer(x: Tensor) -> Answer:
         with fast_products(work.device):
             parts = [_answered(fitted.predict(part)) for part in x.split(_ROWS)]

@@ -58,7 +58,7 @@ def cells(options: Options) -> list[Cell]:
 
         def run(progress: Progress) -> dict[str, Any]:
             images = digits(options.device).train.first(300 if options.quick else None)
-            work, settings = Work(images, None, SEED, options.device), [setting] * seeds
+            work, settings = Work(images, None, SEED, options.device, again=True), [setting] * seeds
             if name == "npn":
                 return npn_figures(work, settings, asked(options))
             return figures(of_method(METHODS[name].fit(work, settings)), asked(options))
