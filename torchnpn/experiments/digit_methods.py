@@ -121,17 +121,17 @@ def _stacked(answers: Sequence[Answer]) -> Answer:
 
 
 def kept(train: Callable[[Work, Sequence[Setting]], T]) -> Callable[[Work, Sequence[Setting]], T]:
-    """`train`, whose last results are kept for work that may take them again: `mnist_variance` asks those of `mnist`.
+    """`train`, whose last results are kept for work that may take them again.
 
-    How a network is asked is no part of its training.
+    `mnist_variance` asks networks of `mnist`, and a search asks the same ones with masks and without: how a network is
+    asked is no part of its training.
     """
     found: dict[str, tuple[Work, T]] = {}
 
     def trained(work: Work, settings: Sequence[Setting]) -> T:
-        if work.subsets is not None:
-            return train(work, settings)
         told = [{key: value for key, value in one.items() if key not in _ASKED} for one in settings]
-        key = json.dumps([told, work.seed, str(work.device), work.images.x.data_ptr(), len(work.images.y)])
+        rows = None if work.subsets is None else work.subsets.tolist()
+        key = json.dumps([told, work.seed, str(work.device), work.images.x.data_ptr(), len(work.images.y), rows])
         if not (work.again and key in found):
             found[key] = work, train(work, settings)  # the work is kept too, so that no other lies at its address
         while len(found) > _KEPT:

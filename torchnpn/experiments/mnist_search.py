@@ -1,11 +1,11 @@
 """The settings of the MNIST experiments, by search on 10,000 training images that no network sees.
 
-A method has up to three grids, a later one near the best of those before: of the first two, 32 settings each, all learn
-for 50 epochs and the best four for 200; the 16 of the third learn for 200. `GRIDS` says who has how many: Bayes by
-Backprop and dark knowledge have one so far, and the gamma network, which is slow, a small one. Settings are
-judged by error in percent + 10 NLL. One trial has luck or none: the three best of NPN and of dropout learn again with
-five seeds, the NPN is asked with masks and without, and the best mean is what `mnist` runs; of the other methods it is
-the best of the long trials.
+A method has up to four grids, a later one near the best of those before: of the first two, 32 settings each, all learn
+for 50 epochs and the best four for 200; the 16 of each later one learn for 200, in the fourth against an adversary.
+`GRIDS` says who has how many: Bayes by Backprop and dark knowledge have one so far, and the gamma network, which is
+slow, a small one. Settings are judged by error in percent + 10 NLL. One trial has luck or none: the three best of NPN
+and of dropout learn again with five seeds, before the adversaries and with them, and the best mean is what `mnist`
+runs; of the other methods it is the best of the long trials. The NPN is asked with masks and without.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from torchnpn.experiments.experiment import Cell, Experiment, Options, Progress,
 from torchnpn.experiments.tables import Summary, table
 
 COMMON: Setting = {"hidden": [800, 800], "batch_size": 128, "learning_rate": 0.001}
-ROUNDS = ((32, 50), (4, 200)), ((32, 50), (4, 200)), ((16, 200),)  # of each grid: settings and epochs
+ROUNDS = ((32, 50), (4, 200)), ((32, 50), (4, 200)), ((16, 200),), ((32, 200),)  # of each grid: settings and epochs
 GAMMA_ROUNDS = (8, 30), (2, 100)  # a step of its network takes ten times as long
 SEED = 100  # none of those that are reported
 Grid = dict[str, Sequence[Any]]
@@ -46,6 +46,14 @@ GRIDS: dict[str, tuple[Grid, ...]] = {
                 *((3_000.0, kl_weight) for kl_weight in (1e-3, 3e-3, 1e-2, 2e-2)),
                 *((10_000.0, kl_weight) for kl_weight in (3e-4, 1e-3, 3e-3, 6e-3)),
             ],
+        },
+        {
+            "rates": [(0.1, 0.2), (0.2, 0.3)],
+            "learning_rate": [0.0003],
+            "initial_std": [0.3],
+            "strength": [(3_000.0, 3e-4), (3_000.0, 1e-3)],
+            "adversarial": [1.0, 1.5, 2.0, 3.0],
+            "masks": [False, True],
         },
     ),
     "gamma": (
@@ -72,6 +80,12 @@ GRIDS: dict[str, tuple[Grid, ...]] = {
             "prior_precision": [5.0, 10.0, 20.0, 30.0],
             "learning_rate": [0.0003],
         },
+        {
+            "rates": [(0.1, 0.2), (0.2, 0.3)],
+            "prior_precision": [1.5, 5.0],
+            "learning_rate": [0.0003],
+            "adversarial": [1.0, 1.5, 2.0, 3.0],
+        },
     ),
     "bbb": (
         {
@@ -94,26 +108,30 @@ GRIDS: dict[str, tuple[Grid, ...]] = {
 
 
 FINAL, FINAL_SEEDS = "final", 5
-FINAL_GRIDS: dict[str, tuple[Grid, ...]] = {  # of the three best
+FINALS: dict[str, tuple[tuple[Grid, ...], ...]] = {  # of the three best, before the adversaries and with them
     "npn": (
-        {
-            "rates": [(0.2, 0.3)],
-            "learning_rate": [0.0003],
-            "initial_std": [0.05, 0.3],
-            "strength": [(3_000.0, 1e-3)],
-            "masks": [False, True],
-        },
-        {
-            "rates": [(0.2, 0.3)],
-            "learning_rate": [0.0003],
-            "initial_std": [0.05],
-            "strength": [(10_000.0, 1e-3)],
-            "masks": [False, True],
-        },
+        (
+            {
+                "rates": [(0.2, 0.3)],
+                "learning_rate": [0.0003],
+                "initial_std": [0.05, 0.3],
+                "strength": [(3_000.0, 1e-3)],
+                "masks": [False, True],
+            },
+            {
+                "rates": [(0.2, 0.3)],
+                "learning_rate": [0.0003],
+                "initial_std": [0.05],
+                "strength": [(10_000.0, 1e-3)],
+                "masks": [False, True],
+            },
+        ),
     ),
     "dropout": (
-        {"rates": [(0.2, 0.2), (0.2, 0.3)], "prior_precision": [10.0], "learning_rate": [0.0003]},
-        {"rates": [(0.2, 0.2)], "prior_precision": [5.0], "learning_rate": [0.0003]},
+        (
+            {"rates": [(0.2, 0.2), (0.2, 0.3)], "prior_precision": [10.0], "learning_rate": [0.0003]},
+            {"rates": [(0.2, 0.2)], "prior_precision": [5.0], "learning_rate": [0.0003]},
+        ),
     ),
 }
 
@@ -154,8 +172,8 @@ def cells(options: Options) -> list[Cell]:
         told = {key: [list(v) if isinstance(v, tuple) else v for v in values] for key, values in grid.items()}
         return Cell(f"{name}/{number}", {"grid": told, "rounds": [list(r) for r in rounds]}, run)
 
-    def final(name: str) -> Cell:
-        candidates = [one | {"epochs": ROUNDS[-1][-1][1]} for grid in FINAL_GRIDS[name] for one in settings_of(grid)]
+    def final(name: str, number: int, grids: Sequence[Grid]) -> Cell:
+        candidates = [one | {"epochs": ROUNDS[-1][-1][1]} for grid in grids for one in settings_of(grid)]
         if options.quick:
             candidates = [one | {"hidden": [16, 16], "epochs": 1} for one in candidates[:2]]
         seeds = 2 if options.quick else FINAL_SEEDS
@@ -163,10 +181,10 @@ def cells(options: Options) -> list[Cell]:
         def run(progress: Progress) -> dict[str, Any]:
             return {"finals": finals(name, candidates, seeds, options)}
 
-        return Cell(f"{name}/{FINAL}", {"candidates": candidates, "seeds": seeds, "seed": SEED}, run)
+        return Cell(f"{name}/{FINAL}/{number}", {"candidates": candidates, "seeds": seeds, "seed": SEED}, run)
 
     grids = [planned(name, k, grid) for name, grids in GRIDS.items() for k, grid in enumerate(grids, start=1)]
-    return grids + [final(name) for name in FINAL_GRIDS]
+    return grids + [final(name, k, rounds) for name in FINALS for k, rounds in enumerate(FINALS[name], start=1)]
 
 
 def searched(
@@ -181,7 +199,9 @@ def searched(
     trials: list[dict[str, Any]] = []
     for number, (count, epochs) in enumerate(rounds, start=1):
         candidates = [one | {"epochs": epochs} for one in candidates[:count]]
-        (answer,) = METHODS[name].answers(Work(images, None, SEED, options.device), candidates, validation.x)
+        (answer,) = METHODS[name].answers(
+            Work(images, None, SEED, options.device, again=True), candidates, validation.x
+        )
         found = judged(answer.probs, validation.y)
         these: list[dict[str, Any]] = [
             {"round": number, "settings": one, **{key: found[key][i] for key in found}}
@@ -202,7 +222,7 @@ def finals(name: str, candidates: Sequence[Setting], seeds: int, options: Option
         data.validation.first(500 if options.quick else None),
     )
     every = [one for one in candidates for _ in range(seeds)]
-    (answer,) = METHODS[name].answers(Work(images, None, SEED, options.device), every, validation.x)
+    (answer,) = METHODS[name].answers(Work(images, None, SEED, options.device, again=True), every, validation.x)
     found = judged(answer.probs, validation.y)
     return [
         {"settings": one, **{key: values[i * seeds : (i + 1) * seeds] for key, values in found.items()}}
@@ -227,16 +247,20 @@ def winner(trials: Sequence[dict[str, Any]]) -> dict[str, Any]:
 
 def best(record: Record, name: str) -> Setting:
     """The settings of the best mean of the finals, or of the winner where there are none."""
-    cell = record["cells"].get(f"{name}/{FINAL}")
-    won = winner(trials_of(record, name)) if cell is None else finalist(cell)
+    lasts = finals_of(record, name)
+    won = min(lasts, key=_sum) if lasts else winner(trials_of(record, name))
     setting: Setting = won["settings"]
     return setting
 
 
-def finalist(cell: dict[str, Any]) -> dict[str, Any]:
-    """The trial with the least mean score over its seeds."""
-    trials: list[dict[str, Any]] = cell["figures"]["finals"]
-    return min(trials, key=lambda trial: sum(map(score, trial["error"], trial["nll"])))
+def finals_of(record: Record, name: str) -> list[dict[str, Any]]:
+    """What a method's best settings gave with several seeds."""
+    cells = (cell for key, cell in record["cells"].items() if key.startswith(f"{name}/{FINAL}"))
+    return [trial for cell in cells for trial in cell["figures"]["finals"]]
+
+
+def _sum(trial: dict[str, Any]) -> float:
+    return sum(map(score, trial["error"], trial["nll"]))
 
 
 def section(record: Record) -> str:
@@ -252,9 +276,8 @@ def section(record: Record) -> str:
     parts = [table(["method", "best settings", "trials", "validation error, %", "validation NLL"], rows, words=2)]
     finals = [
         [METHODS[name].label, _told(one["settings"]), *(str(Summary.of(one[key])) for key in ("error", "nll"))]
-        for name in FINAL_GRIDS
-        if (cell := record["cells"].get(f"{name}/{FINAL}"))
-        for one in cell["figures"]["finals"]
+        for name in FINALS
+        for one in finals_of(record, name)
     ]
     if finals:
         parts.append(f"Three of the best again, with {FINAL_SEEDS} seeds; the mean of error + 10 NLL decides:")
