@@ -202,7 +202,8 @@ def test_grids_are_of_equal_length_and_can_be_built():
         assert set(grids) == {method.searched for method in METHODS.values()} - {""}
         assert len({len(grid) for grid in grids.values()}) == 1
         for key, grid in grids.items():
-            built = [link_methods.prepared(METHODS[key], changes, 0, CPU, quick=False) for changes in grid]
+            every = [{"epochs": EPOCHS} | changes for changes in grid]
+            built = [link_methods.prepared(METHODS[key], changes, 0, CPU, quick=False) for changes in every]
             assert len(set(built)) == len(grid)
 
 
@@ -210,7 +211,7 @@ def test_wide_networks_and_other_sets_take_what_was_chosen():
     assert set(CHOSEN["citeulike-t"]) == {method.searched for method in METHODS.values()} - {""}
     assert chosen("cora", "sdae_wide") is chosen("cora", "sdae") is CHOSEN["citeulike-t"]["sdae"]
     for name, choices in CHOSEN.items():
-        wanted = choices["sdae"]._replace(changes=choices["sdae"].changes | {"epochs": EPOCHS})
+        wanted = choices["sdae"]._replace(changes={"epochs": EPOCHS} | choices["sdae"].changes)
         assert chosen(name, "sdae_wide") == chosen(name, "sdae") == wanted
     assert chosen("cora", "svd") == Choice({})
     for choices in CHOSEN.values():

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from torchnpn.experiments.link_methods import METHODS, Setting, View
 
-EPOCHS = 30  # on the graphs that were searched, in `links` as in the search; others have the methods' own
+EPOCHS = 30  # on the graphs that were searched, where the search chose no other; others have the methods' own
 
 
 class Choice(NamedTuple):
@@ -52,4 +52,4 @@ def chosen(data: str, method: str) -> Choice:
         return Choice({})
     if data not in CHOSEN:
         return CHOSEN[_ELSEWHERE][searched]
-    return CHOSEN[data][searched]._replace(changes=CHOSEN[data][searched].changes | {"epochs": EPOCHS})
+    return CHOSEN[data][searched]._replace(changes={"epochs": EPOCHS} | CHOSEN[data][searched].changes)

@@ -37,6 +37,7 @@ from torchnpn.training.batches import Batch
 
 WIDE = 4_096  # outputs; below, the whole is small
 _NUMBERS = 2**19  # in a tensor (*replicas, batch, outputs at a time): 2 MB, and a step has ten of them
+_NUMBERS_ON_GPU = 2**23  # there a part has to be worth its launches
 _LEAST = 256  # outputs at a time
 _SEPARABLE = (  # a sum over targets of terms with one output each, and learnt numbers for each target or for all
     BernoulliPoisson,
@@ -112,7 +113,7 @@ def wide_loss(
         likelihood: Of one of the kinds that `takes` names.
         y: Targets (batch, targets).
         share: (batch,) or (*replicas, batch), of each row in the sum.
-        chunk: Outputs at a time; by default as many as fill a tensor of 2 MB.
+        chunk: Outputs at a time; by default as many as fill a tensor of 2 MB, or on a GPU of 32 MB.
     """
     if y.shape[-1] != layer.out_features:
         raise ValueError(
@@ -187,7 +188,7 @@ class _Chunks(torch.autograd.Function):
 def _chunk(a: Moments, layer: Linear) -> int:
     """Outputs at a time."""
     rows: int = torch.broadcast_shapes(layer.replicas, a.mean.shape[:-2]).numel() * a.mean.shape[-2]
-    return max(_LEAST, _NUMBERS // rows)
+    return max(_LEAST, (_NUMBERS_ON_GPU if a.mean.is_cuda else _NUMBERS) // rows)
 
 
 def _ends(outputs: int, chunk: int) -> Iterator[tuple[int, int]]:
