@@ -124,6 +124,11 @@ def test_chosen_settings_are_the_best_of_the_search(name):
     assert CHOSEN[name] | asked == mnist_search.best(committed("mnist_search"), name) | asked
 
 
+@pytest.mark.parametrize("name", ["npn", "dropout"])
+def test_rows_without_an_adversary_have_the_best_settings_that_do_without(name):
+    assert CHOSEN[f"{name}_unopposed"] == mnist_search.best(committed("mnist_search"), name, adversary=False)
+
+
 def test_dropout_alone_has_the_best_settings_without_weight_decay():
     """The searches with weight decay have some without; none of these was among the best, and learnt for 200 epochs."""
     trials = mnist_search.trials_of(committed("mnist_search"), "dropout")
@@ -159,7 +164,12 @@ def test_finals_decide_where_there_are_some():
     }
     best = mnist_search.best
     assert best({"cells": {"npn/1": once}}, "npn")["a"] == 1
-    assert best({"cells": {"npn/1": once, "npn/final": again, "dropout/1": once}}, "npn")["a"] == 2
+    cells = {"npn/1": once, "npn/final/1": again, "dropout/1": once}
+    assert best({"cells": cells}, "npn")["a"] == 2
+    against = {**trial(0, a=3, adversarial=1.0), "error": [1.0, 1.0], "nll": [0.1, 0.1]}
+    cells["npn/final/2"] = {"figures": {"finals": [against]}}
+    assert best({"cells": cells}, "npn")["a"] == 3
+    assert best({"cells": cells}, "npn", adversary=False)["a"] == 2
 
 
 def test_masks_are_chosen_by_networks_that_learn_alike():

@@ -19,6 +19,16 @@ CHOSEN: dict[str, Setting] = {  # for 50,000 images
         "rate": 0.3,
         "masks": True,
     },
+    "npn_unopposed": _LONG
+    | {
+        "learning_rate": 0.0003,
+        "initial_std": 0.3,
+        "prior_precision": 3000.0,
+        "kl_weight": 0.001,
+        "input_rate": 0.2,
+        "rate": 0.3,
+        "masks": True,
+    },
     "gamma": _LONG
     | {
         "epochs": 100,
@@ -30,6 +40,7 @@ CHOSEN: dict[str, Setting] = {  # for 50,000 images
         "gains": [10.0, 10.0, 50.0],
     },
     "dropout": _LONG | {"learning_rate": 0.0003, "prior_precision": 5.0, "input_rate": 0.2, "rate": 0.2},
+    "dropout_unopposed": _LONG | {"learning_rate": 0.0003, "prior_precision": 5.0, "input_rate": 0.2, "rate": 0.2},
     "dropout_alone": _LONG | {"prior_precision": 0.0, "input_rate": 0.2, "rate": 0.5},  # best of those without decay
     "bbb": _LONG | {"prior": "gaussian", "prior_std": 0.1, "kl_weight": 0.01, "initial_std": 0.01, "samples": 50},
     "bdk": _LONG | {"step_size": 4e-6, "prior_precision": 1.0, "input_noise": 0.01},

@@ -245,10 +245,14 @@ def winner(trials: Sequence[dict[str, Any]]) -> dict[str, Any]:
     return min(finalists, key=lambda trial: score(trial["error"], trial["nll"]))
 
 
-def best(record: Record, name: str) -> Setting:
-    """The settings of the best mean of the finals, or of the winner where there are none."""
-    lasts = finals_of(record, name)
-    won = min(lasts, key=_sum) if lasts else winner(trials_of(record, name))
+def best(record: Record, name: str, adversary: bool = True) -> Setting:
+    """The settings of the best mean of the finals, or of the winner where there are none; with an adversary or not."""
+
+    def allowed(trials: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+        return [trial for trial in trials if adversary or "adversarial" not in trial["settings"]]
+
+    lasts = allowed(finals_of(record, name))
+    won = min(lasts, key=_sum) if lasts else winner(allowed(trials_of(record, name)))
     setting: Setting = won["settings"]
     return setting
 
