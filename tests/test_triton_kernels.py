@@ -12,6 +12,7 @@ from torchnpn.moments import Moments
 
 pytest.importorskip("triton")
 
+from torchnpn.kernels.triton import layer
 from torchnpn.kernels.triton import linear as fused
 from torchnpn.kernels.triton.adam import adam_ as triton_adam_
 from torchnpn.kernels.triton.layer import (
@@ -46,6 +47,15 @@ def large(request, monkeypatch):
     """Both ways through a layer: by kernels alone, and by the library's products with kernels between them."""
     monkeypatch.setattr("torchnpn.kernels.triton.layer.is_large", lambda *sizes: request.param)
     return request.param
+
+
+@pytest.mark.parametrize(
+    ("sizes", "long"),
+    [((1, 256, 20_000, 100), True), ((1, 256, 800, 100), False), ((16, 256, 20_000, 100), False)],
+    ids=["words", "few outputs", "work for all"],
+)
+def test_long_sums_of_few_inputs_are_the_librarys(sizes, long):
+    assert layer._few_long_sums(*sizes) is long
 
 
 # Activations ---------------------------------------------------------------------------------------------------------
