@@ -206,21 +206,23 @@ def test_kl_needs_random_parameters():
         priors.kl(torch.nn.Linear(3, 2), priors.IsotropicGaussian())
 
 
-@pytest.mark.parametrize("replicas", [(), (3,)])
+@pytest.mark.parametrize(
+    ("replicas", "weight"), [((), 0.3), ((3,), 0.3), ((), torch.tensor([0.3])), ((3,), torch.tensor([0.3, 0.0, 2.0]))]
+)
 @pytest.mark.parametrize(
     "prior",
     [priors.IsotropicGaussian(3.0), priors.EmpiricalBayes(), priors.ScaleMixture(), priors.Quadratic()],
     ids=lambda prior: type(prior).__name__,
 )
-def test_gradient_added_in_place_is_that_of_autograd(prior, replicas):
+def test_gradient_added_in_place_is_that_of_autograd(prior, replicas, weight):
     net = nn.mlp([4, 5, 2], replicas=replicas, generator=torch.Generator().manual_seed(0))
     frozen = net[0].bias.log_std.requires_grad_(False)
-    (0.3 * priors.kl(net, prior)).sum().backward()
+    (weight * priors.kl(net, prior)).sum().backward()
     want = {name: None if p.grad is None else p.grad.clone() for name, p in net.named_parameters()}
     for p in net.parameters():
         p.grad = None
     net[0].weight.mean.grad = torch.ones_like(net[0].weight.mean)  # one that is there already, to be added to
-    priors.add_kl_gradient_(net, prior, 0.3)
+    priors.add_kl_gradient_(net, prior, weight)
     net[0].weight.mean.grad -= 1
     assert frozen.grad is None
     for name, p in net.named_parameters():

@@ -43,31 +43,33 @@ def kl(model: nn.Module, prior: Prior) -> Tensor:
     return total
 
 
-def add_kl_gradient_(model: nn.Module, prior: Prior, weight: float | NDArray[Any]) -> None:
+def add_kl_gradient_(model: nn.Module, prior: Prior, weight: float | NDArray[Any] | Tensor) -> None:
     """Add `weight`, one number or one for each replica, times the gradient of `kl(model, prior)` to the `.grad`.
 
-    What `(weight * kl(model, prior)).sum().backward()` does; but for Gaussian weights on a CPU the gradient is written
-    straight into the memory of the one that is there, because such a step is bound by memory.
+    What `(weight * kl(model, prior)).sum().backward()` does; but that of Gaussian weights is written straight into the
+    memory of the one that is there, for such a step is bound by memory.
     """
     for parameter, place in _placed(model):
-        known = isinstance(weight, (int, float)) and isinstance(prior, (IsotropicGaussian, EmpiricalBayes))
-        if known and parameter.lies_still:
-            _add_gaussian_gradient_(parameter, prior.precision_of(parameter, place), weight)  # type: ignore
+        reference = parameter.free[0]
+        each = torch.as_tensor(weight, dtype=reference.dtype, device=reference.device)
+        if parameter.family is Gaussian and isinstance(prior, (IsotropicGaussian, EmpiricalBayes)):
+            several = each.numel() > 1
+            each = each.view(-1, *[1] * parameter.event_dims) if several else each.view(())
+            _add_gaussian_gradient_(parameter, prior.precision_of(parameter, place), each)
         else:
-            total = _total(prior, parameter, place)
-            (torch.as_tensor(weight, dtype=total.dtype, device=total.device) * total).sum().backward()
+            (each * _total(prior, parameter, place)).sum().backward()
 
 
 @torch.no_grad()
-def _add_gaussian_gradient_(parameter: RandomParameter, precision: Tensor | float, weight: float) -> None:
+def _add_gaussian_gradient_(parameter: RandomParameter, precision: Tensor | float, weight: Tensor) -> None:
     """∂m = λ m and ∂ℓ = λ s - 1."""
-    (m, log_std), s = parameter.free, parameter.numbers.variance
+    m, log_std = parameter.free
+    s = parameter.numbers.variance if parameter.lies_still else torch.exp(2 * log_std)
     assert s is not None
-    precision = torch.as_tensor(precision, dtype=m.dtype)
     for free, slope in ((m, m), (log_std, s)):
         if free.requires_grad:
             free.grad = torch.zeros_like(free) if free.grad is None else free.grad
-            free.grad.addcmul_(slope, precision, value=weight)
+            free.grad.addcmul_(slope, weight * precision)
     if log_std.requires_grad:
         log_std.grad.sub_(weight)  # type: ignore[union-attr]
 

@@ -12,7 +12,7 @@ from torch.optim.lr_scheduler import LRScheduler
 
 from torchnpn.kernels import adam_
 from torchnpn.likelihoods import Likelihood
-from torchnpn.priors import Prior, kl
+from torchnpn.priors import Prior, add_kl_gradient_
 from torchnpn.training.adversarial import Adversary
 from torchnpn.training.device import Feed
 from torchnpn.training.recipe import ADAM, Recipe, adam, cosine
@@ -66,9 +66,9 @@ class TapedSteps:
         batch = feed.rows_of_step()
         batch = batch if self.adversary is None else self.adversary(batch)
         objective, losses = weighted_loss(self.forward, self.likelihood, batch, share)
-        if self.prior is not None:
-            objective = objective + (now[:, 2] * kl(self.model, self.prior).view(-1)).sum()
         objective.backward()
+        if self.prior is not None:
+            add_kl_gradient_(self.model, self.prior, now[:, 2])
         if self.recipe.clip_norm is not None:
             torch.nn.utils.clip_grad_norm_(self.parameters, self.recipe.clip_norm)
         self._optimize(now)
