@@ -110,7 +110,7 @@ def test_budgets_of_the_size_search_are_equal():
     for size in STEPS:
         for name, grids in mnist_size_search.grids(size).items():
             counts = [len(mnist_search.settings_of(grid)) for grid in grids]
-            more = {"npn": [2, 24], "dropout": [12]}  # the NPN is asked with masks and without
+            more = {"npn": [2, 24, 16], "dropout": [12, 8]}  # the NPN is asked with masks and without
             assert counts == [16, 16, *more.get(name, [])]
 
 
@@ -286,11 +286,12 @@ def test_worth_of_a_score():
 TINY = {"hidden": [8], "epochs": 1, "batch_size": 30}
 
 
-def test_a_mixture_is_the_mean_of_networks(made):
-    images, setting = digits.digits(CPU).train.first(60), CHOSEN["npn"] | TINY
+@pytest.mark.parametrize("name", ["npn", "dropout"])
+def test_a_mixture_is_the_mean_of_networks(made, name):
+    images, setting = digits.digits(CPU).train.first(60), CHOSEN[name] | TINY
     work, settings = Work(images, None, 0, CPU), [setting, setting | {"learning_rate": 0.05}, setting]
-    mixture = METHODS["npn_mixture"].fit(work, settings)(images.x)
-    each = METHODS["npn"].fit(work, settings)(images.x).probs
+    mixture = METHODS[f"{name}_mixture"].fit(work, settings)(images.x)
+    each = METHODS[name].fit(work, settings)(images.x).probs
     torch.testing.assert_close(mixture.probs, each.mean(0, keepdim=True))
     torch.testing.assert_close(mixture.variance, each.var(0, correction=0).sum(-1)[None])
 
@@ -327,7 +328,7 @@ def test_goals_of_mnist_are_told():
 
     assert "Both are reached" in page(0.95)
     assert "Missed: the error is 1.050 %." in page(1.05)
-    assert "Gaussian NPN minus dropout: error -0.25 ± 0.10" in page(0.95)
+    assert "Gaussian NPN minus dropout, both against an adversary: error -0.25 ± 0.10" in page(0.95)
 
 
 def test_differences_are_taken_on_the_same_subset():
@@ -343,17 +344,19 @@ def test_the_page_of_variance_says_who_is_above(made, tmp_path):
     experiment = EXPERIMENTS["mnist_variance"]
     ran(experiment, tmp_path, QUICK)
     record = records.read(experiment, tmp_path)
-    scores = {name: record["cells"][name]["figures"]["scores"]["entropy"] for name in ("npn", "mc_dropout", "ensemble")}
-    for name, auroc in (("npn", 0.9), ("mc_dropout", 0.8), ("ensemble", 0.95)):
+    made_up = {"npn": 0.9, "mc_dropout": 0.8, "ensemble": 0.95, "dropout_mixture": 0.7}
+    scores = {name: record["cells"][name]["figures"]["scores"]["entropy"] for name in made_up}
+    for name, auroc in made_up.items():
         scores[name]["auroc"] = {"fashion-mnist": [auroc] * 2, "notmnist": [0.9 - auroc / 2] * 2}
     scores["npn"]["accuracy"] = [[1.0, 0.9, 0.9], [1.0, 1.0, 0.7]]
     page = experiment.section(record)
-    assert "on Fashion-MNIST above MC dropout, not above ensemble of 5" in page
-    assert "on notMNIST above ensemble of 5, not above MC dropout" in page
+    assert "on Fashion-MNIST above MC dropout and mixture of 5 dropout networks, not above ensemble of 5" in page
+    assert "on notMNIST above ensemble of 5, not above MC dropout and mixture of 5 dropout networks" in page
     rows = {row.label: row for row in mnist_variance_page.rows(record)}
     assert rows["Gaussian NPN: entropy"].accuracy == pytest.approx([1.0, 0.95, 0.8])
     assert "| Gaussian NPN: entropy | 100.00 | 95.00 | 80.00 | yes |" in page
-    assert len(rows) == 4 + 4 + 1 + 2 + 2 + 2 + 1  # NPN, its two ablations, mixture, MC dropout, ensemble, dropout
+    # NPN, its two ablations, mixture, MC dropout, ensemble, dropout, its mixture
+    assert len(rows) == 4 + 4 + 1 + 2 + 2 + 2 + 1 + 2
 
 
 def test_answers_in_parts_are_those_in_one(monkeypatch):

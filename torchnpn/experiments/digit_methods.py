@@ -75,6 +75,7 @@ class Answer(NamedTuple):
 
 
 Network = Callable[[Tensor], Answer]  # images (rows, 784)
+Fit = Callable[[Work, Sequence[Setting]], Network]
 
 
 class Each(Protocol):
@@ -94,7 +95,7 @@ class Method(NamedTuple):
 
     label: str
     shared: tuple[str, ...]
-    fit: Callable[[Work, Sequence[Setting]], Network]
+    fit: Fit
 
     def answers(self, work: Work, settings: Sequence[Setting], *asked: Tensor) -> list[Answer]:
         """Train networks with these settings, and ask them about images; one answer for each of `asked`."""
@@ -141,6 +142,21 @@ def kept(train: Callable[[Work, Sequence[Setting]], T]) -> Callable[[Work, Seque
     return trained
 
 
+def mixed(fit: Fit) -> Fit:
+    """The mixture of networks that differ in first weights, order of rows and draws: one answer of all."""
+
+    def mixture(work: Work, settings: Sequence[Setting]) -> Network:
+        networks = fit(work, settings)
+
+        def answer(x: Tensor) -> Answer:
+            members = networks(x).probs
+            return Answer(members.mean(0, keepdim=True), members.var(0, correction=0).sum(-1)[None])
+
+        return answer
+
+    return mixture
+
+
 # Ours -----------------------------------------------------------------------------------------------------------------
 
 
@@ -175,17 +191,6 @@ def _spread_(layers: nn.Sequential, settings: Sequence[Setting]) -> None:
             for log_std, one in zip(layer.weight.free[1], settings, strict=True):
                 if "initial_std" in one:
                     log_std.fill_(math.log(one["initial_std"] / math.sqrt(layer.in_features)))
-
-
-def npn_mixture(work: Work, settings: Sequence[Setting]) -> Network:
-    """The mixture of Gaussian NPNs, which differ in first weights, order of rows and draws: one answer of all."""
-    networks = gaussian_npn(work, settings)
-
-    def answer(x: Tensor) -> Answer:
-        members = networks(x).probs
-        return Answer(members.mean(0, keepdim=True), members.var(0, correction=0).sum(-1)[None])
-
-    return answer
 
 
 def gamma_npn(work: Work, settings: Sequence[Setting]) -> Network:
@@ -361,7 +366,7 @@ _NETWORK = "hidden", "epochs", "batch_size"
 _NPN = *_NETWORK, "rate", "input_rate", "prior_precision", "masks"
 METHODS = {
     "npn": Method("Gaussian NPN", _NPN, gaussian_npn),
-    "npn_mixture": Method("mixture of 5 Gaussian NPN", _NPN, npn_mixture),
+    "npn_mixture": Method("mixture of 5 Gaussian NPN", _NPN, mixed(gaussian_npn)),
     "gamma": Method("gamma NPN", (*_NPN, "gains"), gamma_npn),
     "dropout": Method("dropout, weight decay", _NETWORK, dropout),
     "dropout_alone": Method("dropout alone", _NETWORK, dropout),  # the same, with a prior_precision of 0
@@ -369,4 +374,5 @@ METHODS = {
     "bbb": Method("Bayes by Backprop", (*_NETWORK, "prior", "samples"), bayes_by_backprop),
     "bdk": Method("dark knowledge", _NETWORK, dark_knowledge),
     "ensemble": Method("ensemble of 5", _NETWORK, ensemble),
+    "dropout_mixture": Method("mixture of 5 dropout networks", _NETWORK, mixed(dropout)),
 }

@@ -15,8 +15,9 @@ CHOSEN: dict[str, Setting] = {  # for 50,000 images
         "initial_std": 0.3,
         "prior_precision": 3000.0,
         "kl_weight": 0.001,
-        "input_rate": 0.2,
-        "rate": 0.3,
+        "input_rate": 0.1,
+        "rate": 0.2,
+        "adversarial": 1.0,
         "masks": True,
     },
     "npn_unopposed": _LONG
@@ -39,7 +40,8 @@ CHOSEN: dict[str, Setting] = {  # for 50,000 images
         "rate": 0.3,
         "gains": [10.0, 10.0, 50.0],
     },
-    "dropout": _LONG | {"learning_rate": 0.0003, "prior_precision": 5.0, "input_rate": 0.2, "rate": 0.2},
+    "dropout": _LONG
+    | {"learning_rate": 0.0003, "prior_precision": 5.0, "input_rate": 0.1, "rate": 0.2, "adversarial": 1.5},
     "dropout_unopposed": _LONG | {"learning_rate": 0.0003, "prior_precision": 5.0, "input_rate": 0.2, "rate": 0.2},
     "dropout_alone": _LONG | {"prior_precision": 0.0, "input_rate": 0.2, "rate": 0.5},  # best of those without decay
     "bbb": _LONG | {"prior": "gaussian", "prior_std": 0.1, "kl_weight": 0.01, "initial_std": 0.01, "samples": 50},
@@ -56,14 +58,19 @@ def training(size: int) -> Setting:
     return {"batch_size": batch, "epochs": math.ceil(STEPS[size] * batch / size)}
 
 
-def _npn(rates: tuple[float, float], decay: float) -> Setting:
-    """Precision of the prior times weight of the KL is the decay."""
-    strength = {"prior_precision": 10_000.0, "kl_weight": decay / 10_000.0}
+def _npn(rates: tuple[float, float], decay: float, radius: float) -> Setting:
+    """Precision of the prior times weight of the KL is the decay; the radius is the adversary's."""
+    strength = {"prior_precision": 10_000.0, "kl_weight": decay / 10_000.0, "adversarial": radius}
     return {"learning_rate": 0.001, **_rates(rates), **strength, "masks": True}
 
 
 def _dropout(rates: tuple[float, float], decay: float, learning_rate: float) -> Setting:
     return {"learning_rate": learning_rate, "prior_precision": decay, **_rates(rates)}
+
+
+def _opposed(rates: tuple[float, float], decay: float, radius: float) -> Setting:
+    """Dropout against an adversary."""
+    return {**_dropout(rates, decay, 0.001), "adversarial": radius}
 
 
 def _bdk(step_size: float, input_noise: float) -> Setting:
@@ -76,26 +83,26 @@ def _rates(rates: tuple[float, float]) -> Setting:
 
 _BY_SIZE: dict[int, dict[str, Setting]] = {
     100: {
-        "npn": _npn((0.6, 0.5), 0.4),
-        "dropout": _dropout((0.6, 0.5), 0.4, 0.002),
+        "npn": _npn((0.6, 0.5), 0.4, 1.0),
+        "dropout": _opposed((0.6, 0.5), 0.8, 1.0),
         "dropout_alone": _dropout((0.6, 0.7), 0.0, 0.0002),
         "bdk": _bdk(0.1 / 100, 0.01),
     },
     500: {
-        "npn": _npn((0.6, 0.5), 0.3),
-        "dropout": _dropout((0.6, 0.5), 0.6, 0.002),
+        "npn": _npn((0.4, 0.5), 1.2, 1.0),
+        "dropout": _opposed((0.6, 0.5), 1.2, 1.0),
         "dropout_alone": _dropout((0.6, 0.7), 0.0, 0.001),
         "bdk": _bdk(0.3 / 500, 0.003),
     },
     2_000: {
-        "npn": _npn((0.5, 0.5), 0.6),
-        "dropout": _dropout((0.5, 0.5), 1.0, 0.001),
+        "npn": _npn((0.3, 0.4), 1.0, 1.5),
+        "dropout": _opposed((0.3, 0.4), 2.0, 1.5),
         "dropout_alone": _dropout((0.6, 0.6), 0.0, 0.0005),
         "bdk": _bdk(0.4 / 2_000, 0.01),
     },
     10_000: {
-        "npn": _npn((0.4, 0.4), 2.0),
-        "dropout": _dropout((0.4, 0.4), 4.0, 0.0005),
+        "npn": _npn((0.2, 0.3), 2.0, 1.0),
+        "dropout": _opposed((0.2, 0.3), 4.0, 1.5),
         "dropout_alone": _dropout((0.5, 0.5), 0.0, 0.001),
         "bdk": _bdk(0.3 / 10_000, 0.003),
     },

@@ -22,24 +22,24 @@ class Choice(NamedTuple):
 
 
 _DECAY: Setting = {"learning_rate": 0.005, "weight_decay": 0.3}
-_STRONG = _DECAY | {"weight_decay": 1.0}
+_LONG = _DECAY | {"epochs": 60}
 _FAST: Setting = {"learning_rate": 0.1}
 CHOSEN: dict[str, dict[str, Choice]] = {
     "citeulike-t": {
-        "gaussian": Choice(_DECAY, View("cosine", "predictive", sums=True)),
+        "gaussian": Choice(_LONG, View("cosine", "shrunk", doubt=3.0, sums=True)),
         "gamma": Choice(_FAST, View("cosine", "features", sums=True)),
-        "poisson": Choice(_FAST | {"masking": 0.6}, View("cosine", "divergence", sums=True)),
-        "sae": Choice(_STRONG),
-        "sdae": Choice(_DECAY),
-        "vae": Choice(_DECAY | {"binary": True}, View("cosine", "divergence", sums=True)),
+        "poisson": Choice(_FAST | {"masking": 0.6, "epochs": 60}, View("cosine", "features", sums=True)),
+        "sae": Choice(_LONG | {"weight_decay": 1.0}),
+        "sdae": Choice(_LONG | {"masking": 0.8}),
+        "vae": Choice(_LONG | {"binary": True}, View("cosine", "divergence", sums=True)),
     },
     "arxiv": {
         "gaussian": Choice(_DECAY, View("cosine", "weighted", doubt=3.0, sums=True)),
         "gamma": Choice(_FAST | {"masking": 0.8}, View("cosine", "features", sums=True)),
-        "poisson": Choice(_FAST | {"masking": 0.8}, View("cosine", "divergence", sums=True)),
-        "sae": Choice(_STRONG),
+        "poisson": Choice(_FAST | {"masking": 0.8, "epochs": 60}, View("cosine", "divergence", sums=True)),
+        "sae": Choice(_DECAY | {"weight_decay": 1.0}),
         "sdae": Choice(_DECAY),
-        "vae": Choice(_DECAY | {"binary": True}, View("cosine", "features", sums=True)),
+        "vae": Choice(_DECAY | {"binary": True, "masking": 0.6}, View("cosine", "features", sums=True)),
     },
 }
 _ELSEWHERE = "citeulike-t"  # whose settings other data sets take

@@ -108,29 +108,28 @@ GRIDS: dict[str, tuple[Grid, ...]] = {
 
 
 FINAL, FINAL_SEEDS = "final", 5
+_NPN: Grid = {"learning_rate": [0.0003], "masks": [False, True]}
+_DROPOUT: Grid = {"learning_rate": [0.0003]}
 FINALS: dict[str, tuple[tuple[Grid, ...], ...]] = {  # of the three best, before the adversaries and with them
     "npn": (
         (
-            {
-                "rates": [(0.2, 0.3)],
-                "learning_rate": [0.0003],
-                "initial_std": [0.05, 0.3],
-                "strength": [(3_000.0, 1e-3)],
-                "masks": [False, True],
-            },
-            {
-                "rates": [(0.2, 0.3)],
-                "learning_rate": [0.0003],
-                "initial_std": [0.05],
-                "strength": [(10_000.0, 1e-3)],
-                "masks": [False, True],
-            },
+            {"rates": [(0.2, 0.3)], "initial_std": [0.05, 0.3], "strength": [(3_000.0, 1e-3)], **_NPN},
+            {"rates": [(0.2, 0.3)], "initial_std": [0.05], "strength": [(10_000.0, 1e-3)], **_NPN},
+        ),
+        (
+            {"rates": [(0.1, 0.2)], "initial_std": [0.3], "strength": [(3_000.0, 1e-3)], "adversarial": [1.0], **_NPN},
+            {"rates": [(0.1, 0.2)], "initial_std": [0.3], "strength": [(3_000.0, 3e-4)], "adversarial": [1.5], **_NPN},
+            {"rates": [(0.2, 0.3)], "initial_std": [0.3], "strength": [(3_000.0, 1e-3)], "adversarial": [1.0], **_NPN},
         ),
     ),
     "dropout": (
         (
-            {"rates": [(0.2, 0.2), (0.2, 0.3)], "prior_precision": [10.0], "learning_rate": [0.0003]},
-            {"rates": [(0.2, 0.2)], "prior_precision": [5.0], "learning_rate": [0.0003]},
+            {"rates": [(0.2, 0.2), (0.2, 0.3)], "prior_precision": [10.0], **_DROPOUT},
+            {"rates": [(0.2, 0.2)], "prior_precision": [5.0], **_DROPOUT},
+        ),
+        (
+            {"rates": [(0.1, 0.2)], "prior_precision": [5.0], "adversarial": [1.5, 1.0], **_DROPOUT},
+            {"rates": [(0.1, 0.2)], "prior_precision": [1.5], "adversarial": [1.0], **_DROPOUT},
         ),
     ),
 }
@@ -299,7 +298,7 @@ EXPERIMENT = Experiment(
     title="Settings for MNIST, on validation images",
     place="supplement",
     data=("mnist",),
-    minutes=16,
+    minutes=31,
     cells=cells,
     section=section,
     search=True,

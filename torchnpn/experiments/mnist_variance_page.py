@@ -76,9 +76,10 @@ def section(record: Record) -> str:
     head = ["", "error, %", "NLL", "area under risk-coverage, ‰", *(f"AUROC, {name}" for name in KINDS.values())]
     return "\n\n".join(
         [
-            f"Networks with the settings of `mnist`, {seeds} seeds; the test images in {groups} groups of equal size "
-            "by rising doubt (in the paper, of equal width in the variance). Accuracy in percent, and whether it "
-            "never rises from one group to the next:",
+            f"Networks with the settings of `mnist`, {seeds} seeds; NPN and dropout are those that learn against an "
+            "adversary, the ensemble has plain networks. "
+            f"The test images stand in {groups} groups of equal size by rising doubt (in the paper, of equal "
+            "width in the variance). Accuracy in percent, and whether it never rises from one group to the next:",
             table(["", *map(str, range(1, groups + 1)), "falls"], by_group),
             "The area is the mean error rate when only the most certain answers are kept, over all shares kept: less "
             "is better. AUROC: how often an image that is no digit is doubted more than a test digit.",
@@ -106,15 +107,19 @@ def _headline_score(found: list[Row]) -> str:
 
 def _standing(chosen: dict[str, Row], ours: str) -> str:
     """On which images a method is above which baselines."""
-    others = [METHODS[name].label for name in ("mc_dropout", "ensemble")]
+    others = [METHODS[name].label for name in ("mc_dropout", "ensemble", "dropout_mixture")]
     lines = []
     for kind, name in KINDS.items():
         above = [other for other in others if chosen[ours].auroc(kind).mean > chosen[other].auroc(kind).mean]
         missing = [other for other in others if other not in above]
-        told = f"above {' and '.join(above)}" if above else ""
-        told += (", " if told and missing else "") + (f"not above {' and '.join(missing)}" if missing else "")
+        told = f"above {_and(above)}" if above else ""
+        told += (", " if told and missing else "") + (f"not above {_and(missing)}" if missing else "")
         lines.append(f"on {name} {told}")
     return "; ".join(lines)
+
+
+def _and(names: list[str]) -> str:
+    return " and ".join(filter(None, [", ".join(names[:-1]), names[-1]]))
 
 
 def _ablation(record: Record) -> str:
