@@ -114,6 +114,11 @@ def test_budgets_of_the_size_search_are_equal():
             assert counts == [16, 16, *more.get(name, [])]
 
 
+def test_a_network_that_is_asked_twice_is_one_trial():
+    settings = [{"rate": 0.1, "epochs": 5}, {"epochs": 5, "rate": 0.1, "masks": True}, {"rate": 0.1, "epochs": 9}]
+    assert mnist_search.trained([{"settings": setting} for setting in settings]) == 2
+
+
 def committed(name: str) -> dict:
     return json.loads((ROOT / "results" / f"{name}.json").read_text())
 

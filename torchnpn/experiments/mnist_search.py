@@ -272,13 +272,13 @@ def section(record: Record) -> str:
     for name in GRIDS:
         if trials := trials_of(record, name):
             won = winner(trials)
-            count = str(len(trials))
+            count = str(trained(trials))
             rows.append(
-                [METHODS[name].label, _told(won["settings"]), count, f"{won['error']:.2f}", f"{won['nll']:.4f}"]
+                [METHODS[name].label, named(won["settings"]), count, f"{won['error']:.2f}", f"{won['nll']:.4f}"]
             )
     parts = [table(["method", "best settings", "trials", "validation error, %", "validation NLL"], rows, words=2)]
     finals = [
-        [METHODS[name].label, _told(one["settings"]), *(str(Summary.of(one[key])) for key in ("error", "nll"))]
+        [METHODS[name].label, named(one["settings"]), *(str(Summary.of(one[key])) for key in ("error", "nll"))]
         for name in FINALS
         for one in finals_of(record, name)
     ]
@@ -288,9 +288,16 @@ def section(record: Record) -> str:
     return "\n\n".join(parts)
 
 
-def _told(setting: Setting) -> str:
+def named(setting: Setting) -> str:
+    """Settings for a table."""
     hidden = "hidden", "batch_size", "samples"
-    return ", ".join(f"{key} {value}" for key, value in setting.items() if key not in hidden)
+    numbers = {key: f"{value:g}" if isinstance(value, float) else value for key, value in setting.items()}
+    return ", ".join(f"{key} {value}" for key, value in numbers.items() if key not in hidden)
+
+
+def trained(trials: Sequence[dict[str, Any]]) -> int:
+    """How many ways of training these are: one whose network is asked with masks and without counts once."""
+    return len({str(sorted((k, str(v)) for k, v in trial["settings"].items() if k != "masks")) for trial in trials})
 
 
 EXPERIMENT = Experiment(

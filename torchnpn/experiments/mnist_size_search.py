@@ -14,7 +14,7 @@ from torchnpn.experiments.digit_methods import METHODS, Setting, Work
 from torchnpn.experiments.digit_settings import STEPS, training
 from torchnpn.experiments.digits import digits, judged, subsets
 from torchnpn.experiments.experiment import Cell, Experiment, Options, Progress, Record
-from torchnpn.experiments.mnist_search import SEED, Grid, score, settings_of
+from torchnpn.experiments.mnist_search import SEED, Grid, named, score, settings_of, trained
 from torchnpn.experiments.tables import Summary, table
 
 NUMBERS = range(1000, 1002)  # of the subsets; `mnist_size` reports on 0, 1, …
@@ -166,10 +166,9 @@ def section(record: Record) -> str:
     rows = []
     for name, size in dict.fromkeys(tuple(key.split("/")[:2]) for key in record["cells"]):
         won = winner(record, name, int(size))
-        hidden = {"hidden", "batch_size", "epochs"}
-        told = ", ".join(f"{setting} {value}" for setting, value in won["settings"].items() if setting not in hidden)
+        told = named({key: value for key, value in won["settings"].items() if key != "epochs"})
         means = Summary.of(won["error"]).mean, Summary.of(won["nll"]).mean
-        count = len(trials_of(record, name, int(size)))
+        count = trained(trials_of(record, name, int(size)))
         rows.append([f"{int(size):,}", METHODS[name].label, told, str(count), f"{means[0]:.2f}", f"{means[1]:.3f}"])
     head = ["images", "method", "best settings", "tried", "validation error, %", "validation NLL"]
     return "\n\n".join(
