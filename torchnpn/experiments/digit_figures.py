@@ -35,9 +35,10 @@ def by_size(
     """
     with panels(2, 2, LIGHT) as (figure, axes):
         for ax, key, title in zip(axes, ("error", "nll"), ("Test error, %", "Test NLL"), strict=True):
-            for colour, (name, found) in zip(_COLOURS, measured.items(), strict=False):
+            for number, (colour, (name, found)) in enumerate(zip(_COLOURS, measured.items(), strict=False)):
                 mean, error = np.transpose(found[key])
-                ax.errorbar(sizes, mean, error, color=colour, linewidth=2, marker="o", markersize=4)
+                width = 1.5 if number else 5  # a line that lies on the first is seen in it
+                ax.errorbar(sizes, mean, error, color=colour, linewidth=width, marker="o", markersize=3 + width)
                 if key == "error" and name in paper:
                     ax.plot(sizes, paper[name], color=colour, linewidth=1.2, linestyle=DASHED)
             ax.set(title=title, xlabel="training images", xscale="log", yscale="log")
@@ -53,7 +54,7 @@ def by_size(
 def doubt(shown: Sequence[Row], every: Sequence[Row], kinds: Mapping[str, str]) -> Figure:
     """Accuracy by group and risk-coverage of some methods and scores, and the AUROC of all."""
     with panels(3, 3, LIGHT) as (figure, (groups, kept, bars)):
-        for i, (colour, row) in enumerate(zip(_COLOURS, shown, strict=False)):
+        for i, (colour, row) in enumerate(zip(_COLOURS[: len(shown)], shown, strict=True)):
             place = np.arange(1, len(row.accuracy) + 1) + 0.12 * (i - (len(shown) - 1) / 2)
             error = np.mean(row.figures["accuracy_error"], axis=0)
             groups.errorbar(place, row.accuracy, error, color=colour, linestyle="", marker="o", markersize=4)

@@ -21,6 +21,7 @@ SCORES = {
 }
 KINDS = {"fashion-mnist": "Fashion-MNIST", "notmnist": "notMNIST"}
 HEADLINE = "entropy"  # chosen beforehand: every method has it, and no images from outside were there to choose by
+DRAWN = "npn", "npn_mixture", "mc_dropout", "ensemble", "dropout_mixture"  # as curves
 ABLATED = {"without_masks": "Gaussian NPN, no masks", "without_variance": "NPN, weights at their means"}
 
 
@@ -165,10 +166,12 @@ def figure(record: Record) -> Figure:
     """Accuracy by group and risk-coverage for the paper's score and the one chosen; AUROC, where it is above chance."""
     from torchnpn.experiments.digit_figures import doubt
 
-    ours = METHODS["npn"].label
-    found = rows(record)
+    ours, found = METHODS["npn"].label, rows(record)
+    drawn = {METHODS[name].label for name in DRAWN} | {ABLATED["without_variance"]}
     shown = [
-        row for row in found if row.score == HEADLINE or (row.method == ours and row.score == "probability_variance")
+        row
+        for row in found
+        if row.method in drawn and (row.score == HEADLINE or (row.method, row.score) == (ours, "probability_variance"))
     ]
     return doubt(shown, [row for row in found if all(row.auroc(kind).mean > 0.5 for kind in KINDS)], KINDS)
 
