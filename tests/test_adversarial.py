@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import dataclasses
 
 import numpy as np
 import pytest
@@ -13,7 +14,9 @@ from sklearn.metrics import log_loss
 from torch.utils.data import DataLoader, TensorDataset
 
 from torchnpn import NPNClassifier, nn
-from torchnpn.baselines import Classes, DropoutNetwork, PlainNetwork, Settings
+from torchnpn.baselines import BayesByBackprop, Classes, DropoutNetwork, PlainNetwork, Settings
+from torchnpn.baselines.dark_knowledge import Teacher
+from torchnpn.baselines.rows import training_rows
 from torchnpn.likelihoods import GaussianNoise, ScaledSoftmax
 from torchnpn.moments import Moments
 from torchnpn.training import Recipe, constant, train
@@ -115,18 +118,48 @@ def test_what_was_trained_with_an_adversary_withstands_one():
         train(net, (x, y), likelihood, None, Recipe(epochs=200, learning_rate=0.01, adversarial=radius), device="cpu")
         worst = Adversary(net, likelihood, 0.5)(Batch(x, y, None))
         losses.append(likelihood.loss(net.eval()(worst.x), y).mean().item())
-    assert losses[1] < 0.8 * losses[0]
+    assert losses[1] < 0.8 * losses[0], losses
 
 
-def test_a_baseline_trained_with_an_adversary_withstands_one():
+LONG = Settings(hidden=(20,), epochs=200, learning_rate=0.01)
+BASELINES = {
+    "plain": PlainNetwork(Classes(CLASSES), LONG),
+    "dropout": DropoutNetwork(Classes(CLASSES), LONG, rate=0.1),
+    "bayes by backprop": BayesByBackprop(Classes(CLASSES), LONG, kl_weight=0.01, initial_std=0.01, samples=5),
+}
+
+
+@pytest.mark.parametrize("baseline", BASELINES.values(), ids=BASELINES)
+def test_a_baseline_trained_with_an_adversary_withstands_one(baseline):
+    """The adversary of another network, which is as bad for this one."""
     x, y = rows()
-    settings = Settings(hidden=(20,), epochs=200, learning_rate=0.01)
+    other = DropoutNetwork(Classes(CLASSES), LONG, rate=0.0).fit(x, y).network
+    worst = pushed(lambda x: other.loss(x, y), x[None], 0.5)[0]
     losses = []
     for radius in (0.0, 0.5):
-        fitted = DropoutNetwork(Classes(CLASSES), settings, rate=0.0, adversarial=radius).fit(x, y)
-        worst = pushed(lambda x, network=fitted.network: network.loss(x, y), x[None], 0.5)[0]
-        losses.append(-float(fitted.predict(worst).probs[torch.arange(ROWS), y].log().mean()))
-    assert losses[1] < 0.8 * losses[0]
+        predicted = dataclasses.replace(baseline, adversarial=radius).fit(x, y).predict(worst)
+        losses.append(-float(predicted.log_prob(y).mean()))
+    assert losses[1] < 0.8 * losses[0], losses
+
+
+def test_a_teacher_steps_by_the_gradient_at_rows_moved_against_it():
+    x, y = rows()
+    task, everything = Classes(CLASSES), torch.arange(ROWS)[None]
+
+    def teacher(x, radius=0.0):
+        torch.manual_seed(0)  # of the first weights
+        return Teacher(training_rows(x, y, task, "cpu"), task, LONG, 1e-3, 1.0, radius)
+
+    with torch.random.fork_rng():
+        moved = pushed(lambda at: teacher(x).network.loss(at, y), x[None], 0.5)[0]
+        teachers = teacher(x, 0.5), teacher(moved), teacher(x)
+        for one in teachers:
+            torch.manual_seed(1)  # of the step's noise
+            one.step(everything)
+    opposed, by_hand, unopposed = (one.parameters for one in teachers)
+    for got, want in zip(opposed, by_hand, strict=True):
+        torch.testing.assert_close(got, want)
+    assert not torch.allclose(opposed[0], unopposed[0], atol=1e-5)
 
 
 def test_a_radius_of_zero_is_no_adversary():

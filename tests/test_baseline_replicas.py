@@ -44,6 +44,8 @@ CASES = {
     "bbb mixture": BayesByBackprop(
         CLASSES, SHORT, ScaleMixturePrior((0.2, 0.5, 0.8), (1.0, 1.0, 2.0), (0.1, 0.2, 0.3)), THREE, samples=4
     ),
+    "adversarial bbb": BayesByBackprop(CLASSES, SHORT, kl_weight=0.1, samples=4, adversarial=THREE),
+    "adversarial dark knowledge": DarkKnowledge(CLASSES, RATES, step_size=1e-2, adversarial=THREE),
     "dark knowledge": DarkKnowledge(NOISES, RATES, (1e-4, 1e-3, 1e-2), (1.0, 2.0, 3.0), THREE),
     "dark knowledge classes": DarkKnowledge(CLASSES, RATES, step_size=1e-2),
     "ensemble": DeepEnsemble(HeteroscedasticRegression(), RATES, members=4),
@@ -51,7 +53,7 @@ CASES = {
     "learned noise": PlainNetwork(Regression(), SHORT),
     "pbp": ProbabilisticBackprop(SHORT),
 }
-SAMPLED = {"mc dropout", "bbb gaussian", "bbb mixture", "ensemble", "adversarial ensemble"}
+SAMPLED = {"mc dropout", "bbb gaussian", "bbb mixture", "adversarial bbb", "ensemble", "adversarial ensemble"}
 
 
 def rows(task, count=40, replicas=3):

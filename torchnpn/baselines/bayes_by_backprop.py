@@ -19,6 +19,7 @@ from torchnpn.baselines.replicas import Number, Replicas
 from torchnpn.baselines.rows import training_rows
 from torchnpn.baselines.tasks import Task
 from torchnpn.baselines.weight_priors import Drawn, GaussianPrior, WeightPrior
+from torchnpn.training.adversarial import pushed
 
 
 @dataclass(frozen=True)
@@ -32,6 +33,8 @@ class BayesByBackprop:
         kl_weight: β; below 1 the posterior is narrower than Bayes' rule says. A tuple has one for each replica.
         initial_std: Standard deviation of weights before training; a tuple has one for each replica.
         samples: Draws of the weights in prediction.
+        adversarial: How far rows are moved in training against their targets, for the weights that were drawn
+            (`training.adversarial`); a tuple has one for each replica.
     """
 
     task: Task
@@ -40,12 +43,15 @@ class BayesByBackprop:
     kl_weight: Number = 1.0
     initial_std: Number = 0.05
     samples: int = 100
+    adversarial: Number = 0.0
 
     def fit(self, x: Tensor, y: Tensor) -> Fitted:
         """See `Baseline`."""
         rows = training_rows(x, y, self.task, self.settings.device)
         replicas = rows.replicas
         weight = replicas.number("kl_weight", self.kl_weight).flatten() / rows.size
+        radius = replicas.number("adversarial", self.adversarial)
+        attacked = bool(radius.any())
         divergence = self.prior.divergence(replicas)
         with seeded(self.settings.seed, self.settings.device):
             network = SampledNetwork(x.shape[-1], replicas, self.task, self.settings, self.initial_std)
@@ -58,6 +64,9 @@ class BayesByBackprop:
 
             def loss(x: Tensor, y: Tensor) -> Tensor:
                 weights, kl = in_few_kernels(*network.noisy())
+                if attacked:
+                    fixed = weights.detach()
+                    x = pushed(lambda x: -network.head.log_prob(network(x, fixed), y), x, radius)
                 return weight * kl - network.head.log_prob(network(x, weights), y).mean(-1)
 
             minimise(loss, network.parameters, rows, self.settings)

@@ -17,6 +17,7 @@ from torchnpn.baselines.plain import answers
 from torchnpn.baselines.replicas import Number
 from torchnpn.baselines.rows import Rows, training_rows
 from torchnpn.baselines.tasks import Classes, HeteroscedasticRegression, Regression
+from torchnpn.training.adversarial import pushed
 
 
 @dataclass(frozen=True)
@@ -34,6 +35,7 @@ class DarkKnowledge:
         prior_precision: λ of the teacher's weights.
         input_noise: Standard deviation of the noise in the student's inputs.
         burn_in: Share of the steps before the student starts to learn.
+        adversarial: How far the teacher's rows are moved against their targets (`training.adversarial`).
     """
 
     task: Regression | Classes
@@ -42,6 +44,7 @@ class DarkKnowledge:
     prior_precision: Number = 1.0
     input_noise: Number = 0.1
     burn_in: float = 0.1
+    adversarial: Number = 0.0
 
     def fit(self, x: Tensor, y: Tensor) -> Fitted:
         """See `Baseline`."""
@@ -53,7 +56,7 @@ class DarkKnowledge:
         alone = math.floor(self.burn_in * count)
         noise = replicas.number("input_noise", self.input_noise)
         with seeded(settings.seed, settings.device):
-            teacher = Teacher(rows, self.task, settings, self.step_size, self.prior_precision)
+            teacher = Teacher(rows, self.task, settings, self.step_size, self.prior_precision, self.adversarial)
             student = Network(x.shape[-1], replicas, student_task(self.task), settings)
             rate = replicas.number("learning_rate", settings.learning_rate)
             adam = Adam(student.parameters, rate, count - alone, settings.schedule)
@@ -93,22 +96,34 @@ class Teacher:
         settings: The network, and the `schedule` of ε.
         step_size: ε of the first step.
         prior_precision: λ.
+        adversarial: How far rows are moved against their targets.
     """
 
     def __init__(
-        self, rows: Rows, task: Regression | Classes, settings: Settings, step_size: Number, prior_precision: Number
+        self,
+        rows: Rows,
+        task: Regression | Classes,
+        settings: Settings,
+        step_size: Number,
+        prior_precision: Number,
+        adversarial: Number = 0.0,
     ) -> None:
         self.rows = rows
         self.network = Network(rows.x.shape[-1], rows.replicas, task, settings)
         self.parameters = self.network.layers
         self._precision = rows.replicas.number("prior_precision", prior_precision).flatten()
         self._size = rows.replicas.number("step_size", step_size)
+        self._radius = rows.replicas.number("adversarial", adversarial)
+        self._attacked = bool(self._radius.any())
         self._shares = shares(steps(rows.size, settings), settings.schedule).to(self._size)
         self._step = torch.zeros(1, dtype=torch.int64, device=self._size.device)
 
     def step(self, numbers: Tensor) -> None:  # (networks, batch)
         """Move once, by the gradient on these rows."""
-        energy = self.rows.size * self.network.loss(*self.rows.batch(numbers))
+        x, y = self.rows.batch(numbers)
+        if self._attacked:
+            x = pushed(lambda x: self.network.loss(x, y), x, self._radius)
+        energy = self.rows.size * self.network.loss(x, y)
         energy = energy + self._precision * self.network.half_squares()
         slopes = torch.autograd.grad(energy.sum(), self.parameters)
         size = self._size * self._shares[self._step]

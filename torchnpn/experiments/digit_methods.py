@@ -293,6 +293,7 @@ def bayes_by_backprop(work: Work, settings: Sequence[Setting]) -> Network:
             each("kl_weight"),
             each("initial_std"),
             shared["samples"],
+            each("adversarial", 0.0),
         ),
     )
 
@@ -303,7 +304,12 @@ def dark_knowledge(work: Work, settings: Sequence[Setting]) -> Network:
         work,
         settings,
         lambda settings, each: baselines.DarkKnowledge(
-            Classes(CLASSES), settings, each("step_size"), each("prior_precision"), each("input_noise")
+            Classes(CLASSES),
+            settings,
+            each("step_size"),
+            each("prior_precision"),
+            each("input_noise"),
+            adversarial=each("adversarial", 0.0),
         ),
     )
 
