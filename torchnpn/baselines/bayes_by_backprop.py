@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
+from torchnpn.baselines.adversary import pushing
 from torchnpn.baselines.interface import Fitted, Settings
 from torchnpn.baselines.loop import fused, minimise, seeded
 from torchnpn.baselines.network import activation
@@ -19,7 +20,6 @@ from torchnpn.baselines.replicas import Number, Replicas
 from torchnpn.baselines.rows import training_rows
 from torchnpn.baselines.tasks import Task
 from torchnpn.baselines.weight_priors import Drawn, GaussianPrior, WeightPrior
-from torchnpn.training.adversarial import pushed
 
 
 @dataclass(frozen=True)
@@ -50,8 +50,7 @@ class BayesByBackprop:
         rows = training_rows(x, y, self.task, self.settings.device)
         replicas = rows.replicas
         weight = replicas.number("kl_weight", self.kl_weight).flatten() / rows.size
-        radius = replicas.number("adversarial", self.adversarial)
-        attacked = bool(radius.any())
+        push = pushing(replicas, self.adversarial)
         divergence = self.prior.divergence(replicas)
         with seeded(self.settings.seed, self.settings.device):
             network = SampledNetwork(x.shape[-1], replicas, self.task, self.settings, self.initial_std)
@@ -64,9 +63,7 @@ class BayesByBackprop:
 
             def loss(x: Tensor, y: Tensor) -> Tensor:
                 weights, kl = in_few_kernels(*network.noisy())
-                if attacked:
-                    fixed = weights.detach()
-                    x = pushed(lambda x: -network.head.log_prob(network(x, fixed), y), x, radius)
+                x = push(lambda x: -network.head.log_prob(network(x, weights.detach()), y), x)
                 return weight * kl - network.head.log_prob(network(x, weights), y).mean(-1)
 
             minimise(loss, network.parameters, rows, self.settings)

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from torchnpn.baselines.adam import Adam, shares
+from torchnpn.baselines.adversary import pushing
 from torchnpn.baselines.interface import Fitted, Settings
 from torchnpn.baselines.loop import batches, recorded, seeded, steps
 from torchnpn.baselines.network import Network
@@ -17,7 +18,6 @@ from torchnpn.baselines.plain import answers
 from torchnpn.baselines.replicas import Number
 from torchnpn.baselines.rows import Rows, training_rows
 from torchnpn.baselines.tasks import Classes, HeteroscedasticRegression, Regression
-from torchnpn.training.adversarial import pushed
 
 
 @dataclass(frozen=True)
@@ -113,16 +113,14 @@ class Teacher:
         self.parameters = self.network.layers
         self._precision = rows.replicas.number("prior_precision", prior_precision).flatten()
         self._size = rows.replicas.number("step_size", step_size)
-        self._radius = rows.replicas.number("adversarial", adversarial)
-        self._attacked = bool(self._radius.any())
+        self._push = pushing(rows.replicas, adversarial)
         self._shares = shares(steps(rows.size, settings), settings.schedule).to(self._size)
         self._step = torch.zeros(1, dtype=torch.int64, device=self._size.device)
 
     def step(self, numbers: Tensor) -> None:  # (networks, batch)
         """Move once, by the gradient on these rows."""
         x, y = self.rows.batch(numbers)
-        if self._attacked:
-            x = pushed(lambda x: self.network.loss(x, y), x, self._radius)
+        x = self._push(lambda x: self.network.loss(x, y), x)
         energy = self.rows.size * self.network.loss(x, y)
         energy = energy + self._precision * self.network.half_squares()
         slopes = torch.autograd.grad(energy.sum(), self.parameters)

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from torch import Tensor
 
+from torchnpn.baselines.adversary import pushing
 from torchnpn.baselines.interface import Fitted, Settings
 from torchnpn.baselines.loop import minimise, seeded
 from torchnpn.baselines.network import KEEP_ALL, Dropout, Network
@@ -14,7 +15,6 @@ from torchnpn.baselines.predictor import Predictor, passes
 from torchnpn.baselines.replicas import Number, Replicas
 from torchnpn.baselines.rows import Rows, training_rows
 from torchnpn.baselines.tasks import Task
-from torchnpn.training.adversarial import pushed
 
 
 @dataclass(frozen=True)
@@ -52,13 +52,10 @@ def train(
 ) -> None:
     """Minimises the loss and the penalty (λ / 2N) Σ w²."""
     weight = rows.replicas.number("prior_precision", prior_precision).flatten() / rows.size
-    radius = rows.replicas.number("adversarial", adversarial)
-    attacked = bool(radius.any())
+    push = pushing(rows.replicas, adversarial)
 
     def loss(x: Tensor, y: Tensor) -> Tensor:
-        if attacked:
-            x = pushed(lambda x: network.loss(x, y, KEEP_ALL), x, radius)
-        likelihood = network.loss(x, y, drop)
+        likelihood = network.loss(push(lambda x: network.loss(x, y, KEEP_ALL), x), y, drop)
         return likelihood if prior_precision == 0 else likelihood + weight * network.half_squares()
 
     minimise(loss, network.parameters, rows, settings)
