@@ -14,7 +14,7 @@ from sklearn.metrics import log_loss
 from torch.utils.data import DataLoader, TensorDataset
 
 from torchnpn import NPNClassifier, nn
-from torchnpn.baselines import BayesByBackprop, Classes, DropoutNetwork, PlainNetwork, Settings
+from torchnpn.baselines import BayesByBackprop, Classes, DarkKnowledge, DropoutNetwork, PlainNetwork, Settings
 from torchnpn.baselines.dark_knowledge import Teacher
 from torchnpn.baselines.rows import training_rows
 from torchnpn.likelihoods import GaussianNoise, ScaledSoftmax
@@ -127,6 +127,14 @@ BASELINES = {
     "dropout": DropoutNetwork(Classes(CLASSES), LONG, rate=0.1),
     "bayes by backprop": BayesByBackprop(Classes(CLASSES), LONG, kl_weight=0.01, initial_std=0.01, samples=5),
 }
+
+
+@pytest.mark.parametrize("radius", [-1.0, float("inf"), float("nan")])
+@pytest.mark.parametrize("kind", [PlainNetwork, DropoutNetwork, BayesByBackprop, DarkKnowledge])
+def test_a_baseline_refuses_a_distance_that_is_none(kind, radius):
+    x, y = rows()
+    with pytest.raises(ValueError, match=f"adversarial expects numbers ≥ 0 and finite, got {radius}"):
+        kind(Classes(CLASSES), LONG, adversarial=radius).fit(x, y)
 
 
 @pytest.mark.parametrize("baseline", BASELINES.values(), ids=BASELINES)
