@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from pathlib import Path
 
 import numpy as np
@@ -281,7 +280,7 @@ def test_floor_of_a_step():
 
 
 @pytest.mark.slow
-@pytest.mark.skipif("TORCHNPN_DATA" not in os.environ, reason="needs MNIST")
+@pytest.mark.skipif("mnist" not in PRESENT, reason="MNIST is not here")
 def test_the_study_of_trainings_runs_on_a_cpu(tmp_path, monkeypatch):
     out = tmp_path / "record.json"
     arguments = ["gpu_training.py", "--quick", "--device", "cpu", "-o", str(out)]
