@@ -24,6 +24,7 @@ from torchnpn.experiments import (
     mnist_search,
     mnist_size,
     mnist_size_search,
+    mnist_variance,
     mnist_variance_page,
 )
 from torchnpn.experiments import record as records
@@ -117,6 +118,16 @@ def test_budgets_of_the_size_search_are_equal():
 def test_a_network_that_is_asked_twice_is_one_trial():
     settings = [{"rate": 0.1, "epochs": 5}, {"epochs": 5, "rate": 0.1, "masks": True}, {"rate": 0.1, "epochs": 9}]
     assert mnist_search.trained([{"settings": setting} for setting in settings]) == 2
+
+
+def test_pages_name_those_that_learn_against_an_adversary():
+    """In their rows, and in the words of `mnist_size` and `mnist_variance`."""
+    for row in mnist.ROWS.values():
+        assert ("adversary" in row.label) == ("adversarial" in CHOSEN[row.chosen])
+    for chosen in CHOSEN_BY_SIZE.values():
+        assert {name for name, setting in chosen.items() if "adversarial" in setting} == {"npn", "dropout"}
+    opposed = {name for name, setting in mnist_variance.SETTINGS.items() if "adversarial" in setting}
+    assert opposed == set(mnist_variance.SETTINGS) - {"ensemble"}
 
 
 def committed(name: str) -> dict:
