@@ -29,6 +29,7 @@ from torchnpn.kernels.triton.signals import (
 _LARGE = 2**30  # multiplications in a product, over all replicas, from which the library's products are taken
 _BLOCK = 1024
 LONG = 1024  # rows of a batch, from which their sum has a kernel of its own
+_LONG_SUM = 1024  # outputs, from which a sum over them is worth cutting in parts
 
 
 def point_or_random(m: Tensor, s: Tensor | None, precision: Precision) -> Signal:
@@ -202,7 +203,7 @@ def _few_long_sums(R: int, M: int, N: int, K: int) -> bool:
 
     The library cuts the sums in parts: 108 µs in place of 592 for 256 rows, 20,000 outputs and 100 inputs on an H200.
     """
-    return N >= LONG and R * triton.cdiv(M, 32) * triton.cdiv(K, 32) < _PROCESSORS
+    return N >= _LONG_SUM and R * triton.cdiv(M, 32) * triton.cdiv(K, 32) < _PROCESSORS
 
 
 def _by_library(precision: Precision, a: Tensor) -> bool:
