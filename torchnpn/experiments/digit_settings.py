@@ -7,7 +7,8 @@ import math
 from torchnpn.experiments.digit_methods import Setting
 from torchnpn.experiments.mnist_search import COMMON
 
-_LONG = COMMON | {"epochs": 200}
+_SHORT, _LONG = COMMON | {"epochs": 50}, COMMON | {"epochs": 200}
+_BBB: Setting = {"prior": "gaussian", "prior_std": 0.1, "initial_std": 0.01, "samples": 50}
 CHOSEN: dict[str, Setting] = {  # for 50,000 images
     "npn": _LONG
     | {
@@ -44,8 +45,9 @@ CHOSEN: dict[str, Setting] = {  # for 50,000 images
     | {"learning_rate": 0.0003, "prior_precision": 5.0, "input_rate": 0.1, "rate": 0.2, "adversarial": 1.5},
     "dropout_unopposed": _LONG | {"learning_rate": 0.0003, "prior_precision": 5.0, "input_rate": 0.2, "rate": 0.2},
     "dropout_alone": _LONG | {"prior_precision": 0.0, "input_rate": 0.2, "rate": 0.5},  # best of those without decay
-    "bbb": _LONG | {"prior": "gaussian", "prior_std": 0.1, "kl_weight": 0.01, "initial_std": 0.01, "samples": 50},
-    "bdk": _LONG | {"step_size": 4e-6, "prior_precision": 1.0, "input_noise": 0.01},
+    "bbb": _SHORT | _BBB | {"kl_weight": 0.05, "adversarial": 1.0},
+    "bbb_unopposed": _LONG | _BBB | {"kl_weight": 0.01},
+    "bdk": _SHORT | {"step_size": 1e-5, "prior_precision": 5.0, "input_noise": 0.01},
     "ensemble": _LONG,  # nothing was searched: plain networks
 }
 
@@ -85,25 +87,25 @@ _BY_SIZE: dict[int, dict[str, Setting]] = {
     100: {
         "npn": _npn((0.6, 0.5), 0.4, 1.0),
         "dropout": _opposed((0.6, 0.5), 0.8, 1.0),
-        "dropout_alone": _dropout((0.6, 0.7), 0.0, 0.0002),
+        "dropout_alone": _dropout((0.7, 0.6), 0.0, 0.0001),
         "bdk": _bdk(0.1 / 100, 0.01),
     },
     500: {
         "npn": _npn((0.4, 0.5), 1.2, 1.0),
         "dropout": _opposed((0.6, 0.5), 1.2, 1.0),
-        "dropout_alone": _dropout((0.6, 0.7), 0.0, 0.001),
+        "dropout_alone": _dropout((0.6, 0.7), 0.0, 0.0015),
         "bdk": _bdk(0.3 / 500, 0.003),
     },
     2_000: {
         "npn": _npn((0.3, 0.4), 1.0, 1.5),
         "dropout": _opposed((0.3, 0.4), 2.0, 1.5),
-        "dropout_alone": _dropout((0.6, 0.6), 0.0, 0.0005),
+        "dropout_alone": _dropout((0.6, 0.5), 0.0, 0.0007),
         "bdk": _bdk(0.4 / 2_000, 0.01),
     },
     10_000: {
         "npn": _npn((0.2, 0.3), 2.0, 1.0),
         "dropout": _opposed((0.2, 0.3), 4.0, 1.5),
-        "dropout_alone": _dropout((0.5, 0.5), 0.0, 0.001),
+        "dropout_alone": _dropout((0.5, 0.4), 0.0, 0.0003),
         "bdk": _bdk(0.3 / 10_000, 0.003),
     },
 }

@@ -53,7 +53,8 @@ ROWS = {
     "dropout_1600": Row(
         "dropout, weight decay, 1,600 units", "dropout", "dropout_unopposed", {"hidden": [1600, 1600]}, "1.40", "–"
     ),
-    "bbb": Row("Bayes by Backprop", "bbb", "bbb", {}, "1.34", "–"),
+    "bbb": Row("Bayes by Backprop, adversary", "bbb", "bbb", {}, "–", "–"),
+    "bbb_unopposed": Row("Bayes by Backprop", "bbb", "bbb_unopposed", {}, "1.34", "–"),
     "bdk": Row("dark knowledge", "bdk", "bdk", {}, "1.38", "16.2"),
 }
 
