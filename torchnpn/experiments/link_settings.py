@@ -21,25 +21,26 @@ class Choice(NamedTuple):
     use: View | None = None
 
 
-_DECAY: Setting = {"learning_rate": 0.005, "weight_decay": 0.3}
-_LONG = _DECAY | {"epochs": 60}
-_FAST: Setting = {"learning_rate": 0.1}
+_DECAY: Setting = {"learning_rate": 0.005, "weight_decay": 0.3, "epochs": 60}
+_SHARP = _DECAY | {"masking": 0.8, "input_noise": 0.0, "kl_weight": 0.0001}
+_COUNTED: Setting = {"learning_rate": 0.1, "loss": "poisson", "epochs": 60}
+_DIVERGENCE, _FEATURES = View("cosine", "divergence", sums=True), View("cosine", "features", sums=True)
 CHOSEN: dict[str, dict[str, Choice]] = {
     "citeulike-t": {
-        "gaussian": Choice(_LONG, View("cosine", "shrunk", doubt=3.0, sums=True)),
-        "gamma": Choice(_FAST, View("cosine", "features", sums=True)),
-        "poisson": Choice(_FAST | {"masking": 0.6, "epochs": 60}, View("cosine", "features", sums=True)),
-        "sae": Choice(_LONG | {"weight_decay": 1.0}),
-        "sdae": Choice(_LONG | {"masking": 0.8}),
-        "vae": Choice(_LONG | {"binary": True}, View("cosine", "divergence", sums=True)),
+        "gaussian": Choice(_SHARP, _DIVERGENCE),
+        "gamma": Choice(_COUNTED | {"masking": 0.6}, _FEATURES),
+        "poisson": Choice(_COUNTED | {"tau": 0.01, "masking": 0.8}, _DIVERGENCE),
+        "sae": Choice(_DECAY | {"weight_decay": 1.0}),
+        "sdae": Choice(_DECAY | {"masking": 0.8}),
+        "vae": Choice(_DECAY | {"binary": True, "beta": 0.01}, _DIVERGENCE),
     },
     "arxiv": {
-        "gaussian": Choice(_DECAY, View("cosine", "weighted", doubt=3.0, sums=True)),
-        "gamma": Choice(_FAST | {"masking": 0.8}, View("cosine", "features", sums=True)),
-        "poisson": Choice(_FAST | {"masking": 0.8, "epochs": 60}, View("cosine", "divergence", sums=True)),
-        "sae": Choice(_DECAY | {"weight_decay": 1.0}),
-        "sdae": Choice(_DECAY),
-        "vae": Choice(_DECAY | {"binary": True, "masking": 0.6}, View("cosine", "features", sums=True)),
+        "gaussian": Choice(_SHARP, _DIVERGENCE),
+        "gamma": Choice(_COUNTED | {"masking": 0.8}, _FEATURES),
+        "poisson": Choice({"learning_rate": 0.1, "masking": 0.8, "epochs": 60}, _DIVERGENCE),
+        "sae": Choice(_DECAY | {"weight_decay": 1.2}),
+        "sdae": Choice(_DECAY | {"masking": 0.75}),
+        "vae": Choice(_DECAY | {"binary": True, "beta": 0.03}, _FEATURES),
     },
 }
 _ELSEWHERE = "citeulike-t"  # whose settings other data sets take
