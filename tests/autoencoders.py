@@ -7,6 +7,7 @@ import pytest
 FAST = {"hidden": (8, 4), "max_epochs": 2, "batch_size": 16, "device": "cpu", "random_state": 0}
 NETWORKS = {
     "gaussian": {"family": "gaussian", "loss": "bce"},
+    "codes over masks": {"family": "gaussian", "loss": "bce", "encoding_noise": 0.7},
     "sigmoid and the paper's loss": {"family": "gaussian", "loss": "gaussian", "activation": "sigmoid"},
     "gamma": {"family": "gamma"},
     "factors": {"family": "gamma", "activation": "identity", "bias": False, "loss": "gamma"},

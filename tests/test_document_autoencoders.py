@@ -173,6 +173,7 @@ def test_other_words_than_those_fitted_on_are_refused():
         ({"hidden": ()}, "hidden"),
         ({"masking": 1.0}, "masking"),
         ({"input_noise": -0.1}, "input_noise"),
+        ({"encoding_noise": 1.0}, "encoding_noise"),
         ({"tau": 0.0}, "tau"),
     ],
 )
@@ -204,6 +205,23 @@ def test_odd_documents_have_finite_codes(settings, case):
         assert np.isfinite(part).all()
     assert code.mean.shape == code.variance.shape == (counts.shape[0], 4)
     assert (code.variance >= 0).all() and (given_back.variance > 0).all()
+
+
+def test_a_code_with_the_noise_of_masking_is_the_mean_over_masks():
+    """Against masks drawn one by one, for weights that are all but certain: mean and variance of the code."""
+    p, draws, generator = 0.5, 4_000, np.random.default_rng(0)
+    counts = scipy.sparse.csr_matrix(generator.poisson(1.0, size=(6, 80)).astype(np.float64))
+    settings = Autoencoder(hidden=(5,), masking=p, input_noise=0.0, encoding_noise=p, initial_variance=1e-8, epochs=1)
+    encoder = replace(settings, spread_learning_rate=1e-6, kl_weight=0.0, device="cpu").fit(counts)
+    certain = replace(encoder, input_noise=0.0)
+    rows = np.repeat(settings.inputs(counts).toarray(), draws, axis=0)
+    masked = scipy.sparse.csr_matrix(rows * (generator.random(rows.shape) >= p) / (1 - p))
+    with torch.no_grad():
+        drawn = certain._code(as_words(masked)).mean.reshape(6, draws, 5)
+    code, plain = encoder(counts), certain(counts)
+    np.testing.assert_allclose(code.mean, drawn.mean(1), atol=0.03)
+    np.testing.assert_allclose(code.variance, drawn.var(1), atol=0.03)
+    assert np.abs(plain.mean - drawn.mean(1).numpy()).max() > 0.1  # what a whole document gives is something else
 
 
 # Training --------------------------------------------------------------------------------------------------------

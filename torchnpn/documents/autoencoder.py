@@ -54,6 +54,9 @@ class Autoencoder:
         binary: Whether a word counts once in a document, however often it stands there.
         masking: Share of a document's words that is dropped in training.
         input_noise: p of an input variance p/(1 - p) x², in closed form.
+        encoding_noise: p of that variance when documents are encoded, after training; None: as in training. With the
+            share that was masked, a code is the mean over all masks, instead of what the network makes of a whole
+            document, of which it has never seen one.
         initial_variance: Of the weights at the start, times the number of inputs, or relative to the squared mean.
         kl_weight: Weight of the KL to N(0, 1/prior_precision).
         prior_precision: Of the weights' prior.
@@ -77,6 +80,7 @@ class Autoencoder:
     binary: bool = False
     masking: float = 0.7
     input_noise: float = 0.5
+    encoding_noise: float | None = None
     initial_variance: float = 0.05
     kl_weight: float = 0.01
     prior_precision: float = 10.0
@@ -95,12 +99,17 @@ class Autoencoder:
         _check_choice(f"activation of a {self.family} network", self.activation, _ACTIVATIONS[self.family])
         if not self.hidden or min(self.hidden) < 1:
             raise ValueError(f"Autoencoder expects hidden layers of one unit or more, got {self.hidden}.")
-        for name in ("masking", "input_noise"):
-            if not 0 <= getattr(self, name) < 1:
-                raise ValueError(f"Autoencoder expects {name} from 0 to below 1, got {getattr(self, name)}.")
+        for name in ("masking", "input_noise", "encoding_noise"):
+            if (value := getattr(self, name)) is not None and not 0 <= value < 1:
+                raise ValueError(f"Autoencoder expects {name} from 0 to below 1, got {value}.")
         for name in ("tau", "epsilon", "initial_variance", "prior_precision", "spread_learning_rate"):
             if not getattr(self, name) > 0:
                 raise ValueError(f"Autoencoder expects {name} > 0, got {getattr(self, name)}.")
+
+    @property
+    def noise_of_codes(self) -> float:
+        """p of the inputs' variance when documents are encoded."""
+        return self.input_noise if self.encoding_noise is None else self.encoding_noise
 
     @property
     def needs_whole_counts(self) -> bool:
@@ -139,7 +148,7 @@ class Autoencoder:
         )
         prior = IsotropicGaussian(self.prior_precision) if self.kl_weight else None
         history = train(network, (x, y), likelihood, prior, recipe, callback=callback, device=self.device)
-        return Encoder(self, network, likelihood, history, self.input_noise)
+        return Encoder(self, network, likelihood, history, self.noise_of_codes)
 
     def network(self, x: Counts, means: NDArray[np.float64]) -> Sequential:
         """The network before training.

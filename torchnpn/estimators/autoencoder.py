@@ -28,10 +28,12 @@ from torchnpn.training import History
 
 Array = NDArray[Any]
 _PRESETS = {"gaussian": GAUSSIAN, "gamma": GAMMA, "poisson": POISSON}
-_LATER = ("family", "loss", "masking", "input_noise", "tau", "bias")  # settings that early model files lack
+_OF_WORDS = ("masking", "input_noise", "encoding_noise", "tau", "bias")  # settings that tables do not have
+_LATER = ("family", "loss", *_OF_WORDS)  # settings that early model files lack
 _NUMBERS: dict[str, tuple[Callable[[Any], bool], str]] = {
     "masking": (lambda x: 0 <= x < 1, "from 0 to below 1"),
     "input_noise": (lambda x: 0 <= x < 1, "from 0 to below 1"),
+    "encoding_noise": (lambda x: 0 <= x < 1, "from 0 to below 1"),
     "tau": (lambda x: 0 < x < np.inf, "above 0"),
 }
 _FOR_COUNTS = 'This is there for counts only, not with the loss "noise", which is for tables.'
@@ -64,6 +66,8 @@ class NPNAutoencoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
             gamma and Poisson networks "gamma" and "poisson", -log p(y) of whole counts.
         masking: For counts, share of a document's words that is dropped in training.
         input_noise: For counts, p of an input variance p/(1 - p) x², the same noise in closed form.
+        encoding_noise: For counts, p of that variance when rows are encoded; None: as in training. With the share that
+            was masked, a code is the mean over all masks.
         tau: τ of "saturating".
         bias: For counts, whether layers have biases. family="gamma", activation="identity", bias=False is a nonnegative
             matrix factorisation.
@@ -112,6 +116,7 @@ class NPNAutoencoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
         loss: str | None = None,
         masking: float | None = None,
         input_noise: float | None = None,
+        encoding_noise: float | None = None,
         tau: float | None = None,
         bias: bool | None = None,
         missing: str = "marginal",
@@ -125,7 +130,8 @@ class NPNAutoencoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
         verbose: int = 0,
     ) -> None:
         self.family, self.hidden, self.activation, self.loss = family, hidden, activation, loss
-        self.masking, self.input_noise, self.tau, self.bias = masking, input_noise, tau, bias
+        self.masking, self.input_noise, self.encoding_noise = masking, input_noise, encoding_noise
+        self.tau, self.bias = tau, bias
         self.missing, self.dropout = missing, dropout
         self.kl_weight, self.learning_rate = kl_weight, learning_rate
         self.batch_size, self.max_epochs = batch_size, max_epochs
@@ -198,7 +204,7 @@ class NPNAutoencoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
         """The family's settings, changed as asked for; where documents are few, in smaller batches."""
         preset = _PRESETS[self.family]
         batch_size = self.batch_size or min(preset.batch_size, max(documents // _FEWEST_STEPS, _LEAST_BATCH))
-        names = ("activation", "loss", "masking", "input_noise", "tau", "bias", "kl_weight", "learning_rate")
+        names = ("activation", "loss", "kl_weight", "learning_rate", *_OF_WORDS)
         return replace(
             preset,
             hidden=tuple(self.hidden),
@@ -243,7 +249,7 @@ class NPNAutoencoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
             raise ValueError(
                 f'loss="noise" expects family="gaussian", got {self.family!r}. For counts take loss="bce" or None.'
             )
-        if given := self._given(("masking", "input_noise", "tau", "bias")):
+        if given := self._given(_OF_WORDS):
             raise ValueError(
                 f'{", ".join(given)} is for counts, not for the loss "noise", which is for tables. Take loss="bce" for '
                 "counts; for a table give fit X_variance, and dropout."

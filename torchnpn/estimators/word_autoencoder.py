@@ -94,4 +94,4 @@ class WordAutoencoder:
         with torch.device("meta"):  # nothing of this size is in memory before the arrays are known to have it
             network = settings.layers(features)
         state.load_module(network, arrays, "network.").eval()
-        return cls(Encoder(settings, network, settings.likelihood(), History(), settings.input_noise))
+        return cls(Encoder(settings, network, settings.likelihood(), History(), settings.noise_of_codes))
