@@ -77,6 +77,12 @@ def test_the_divergence_is_that_of_torch():
     torch.testing.assert_close(_standard_divergence(z), expected)
 
 
+@pytest.mark.parametrize("masking", [1.0, -0.1, float("nan")])
+def test_a_share_of_words_that_is_none_is_refused(masking):
+    with pytest.raises(ValueError, match="VariationalAutoencoder expects masking from 0 to below 1"):
+        VariationalAutoencoder(masking=masking)
+
+
 def test_a_heavier_prior_widens_the_codes():
     counts, _ = communities(documents=100)
     settings = replace(METHODS["VAE"], epochs=10, learning_rate=1e-2)

@@ -53,6 +53,10 @@ class StackedAutoencoder:
     seed: int = 0
     device: str = "auto"
 
+    def __post_init__(self) -> None:
+        if not 0 <= self.masking < 1:
+            raise ValueError(f"{type(self).__name__} expects masking from 0 to below 1, got {self.masking}.")
+
     def inputs(self, counts: Any, words: int | None = None) -> Any:
         """Documents as the network sees them, from 0 to 1."""
         matrix = checked_counts(counts, words)
