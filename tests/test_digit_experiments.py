@@ -357,12 +357,14 @@ def test_networks_are_taken_again_only_where_that_is_asked_for_and_they_are_the_
 def test_goals_of_mnist_are_told():
     def page(error: float) -> str:
         figures = {"error": [error, error], "nll": [0.03, 0.03], "calibration": [0.01, 0.01], "seconds_per_epoch": 0.1}
-        other = {**figures, "error": [1.1, 1.3]}
-        return mnist.section({"cells": {"npn": {"figures": figures}, "dropout": {"figures": other}}})
+        dropout, bbb = {**figures, "error": [1.1, 1.3]}, {**figures, "error": [0.9, 0.9]}
+        found = {"npn": figures, "dropout": dropout, "bbb": bbb}
+        return mnist.section({"cells": {name: {"figures": one} for name, one in found.items()}})
 
     assert "Both are reached" in page(0.95)
     assert "Missed: the error is 1.050 %." in page(1.05)
-    assert "Gaussian NPN minus dropout, both against an adversary: error -0.25 ± 0.10" in page(0.95)
+    assert "all against an adversary: minus dropout, error -0.25 ± 0.10, NLL 0" in page(0.95)
+    assert "; minus Bayes by Backprop, error 0.05, NLL 0." in page(0.95)
 
 
 def test_differences_are_taken_on_the_same_subset():
