@@ -1,7 +1,7 @@
 """The settings of `links`, and how the variance is used, by search on documents that no split by documents tests.
 
-Every method has sixteen settings, the Poisson network eighteen, later ones near the best of those before; each learns
-from the words of all documents, for 30 epochs or for 60, once for 90.
+Every method has sixteen settings (`link_grids`), the Poisson network eighteen; each learns from the words of all
+documents, for 30 epochs or for 60, once for 90.
 The documents on which all of the reported splits train are cut anew, twice: a fifth is held out, and the links of its
 documents to the others are to be found. The setting with the least mean rank wins, and of its codes the use of the
 variance with the least.
@@ -16,6 +16,7 @@ import numpy as np
 
 from torchnpn.datasets.splits import node_split
 from torchnpn.experiments.experiment import Cell, Experiment, Options, Progress, Record
+from torchnpn.experiments.link_grids import GRIDS
 from torchnpn.experiments.link_methods import MEAN, METHODS, PRODUCTS, USES, Setting, View, prepared
 from torchnpn.experiments.link_settings import EPOCHS, Choice
 from torchnpn.experiments.links import (
@@ -34,98 +35,6 @@ from torchnpn.experiments.tables import rounded, table
 
 SEED = 100  # of networks and negatives; none of those that are reported
 CUTS = (100, 101)
-_LONG = 60  # epochs
-_FAST, _DECAY = {"learning_rate": 5e-3}, {"weight_decay": 0.1}
-_GAUSSIAN: tuple[Setting, ...] = (  # of Gaussian and point networks alike
-    {},
-    {**_FAST, **_DECAY, "binary": True},
-    {**_FAST, "weight_decay": 0.3, "binary": True},
-    {**_FAST, **_DECAY},
-    {**_FAST, "weight_decay": 0.3},
-    {**_FAST, "weight_decay": 1.0},
-)
-_POSITIVE: tuple[Setting, ...] = (  # of gamma and Poisson networks
-    {},
-    {"learning_rate": 0.1},
-    {"learning_rate": 0.1, "binary": True},
-    {"learning_rate": 0.1, "masking": 0.6},
-    {"learning_rate": 0.1, "masking": 0.8},
-    {"learning_rate": 0.2},
-)
-_GOOD = {**_FAST, "weight_decay": 0.3}
-
-
-def _grids(*masking: float) -> dict[str, tuple[Setting, ...]]:
-    """By method: six settings, and two more near the best of them; `masking` of the long trainings."""
-    longer = [{"learning_rate": 0.1, "masking": share, "epochs": _LONG} for share in masking]
-    return {
-        "gaussian": (*_GAUSSIAN, {**_GOOD, "kl_weight": 0.05}, {**_GOOD, "kl_weight": 0.05, "masking": 0.8}),
-        "sae": (*_GAUSSIAN, {**_FAST, "weight_decay": 2.0}, {**_FAST, "weight_decay": 3.0}),
-        "sdae": (*_GAUSSIAN, {**_GOOD, "masking": 0.6}, {**_GOOD, "masking": 0.8}),
-        "vae": (*_GAUSSIAN, {**_GOOD, "binary": True, "masking": 0.6}, {**_GOOD, "binary": True, "masking": 0.8}),
-        "gamma": (*_POSITIVE, *longer),
-        "poisson": (*_POSITIVE, *longer),
-    }
-
-
-_LONG_GOOD, _BINARY = {**_GOOD, "epochs": _LONG}, {**_GOOD, "binary": True, "epochs": _LONG}
-_LONGER: dict[str, tuple[Setting, ...]] = {  # with as much decay, or half of it
-    "gaussian": (_LONG_GOOD, {**_FAST, "weight_decay": 0.15, "epochs": _LONG}),
-    "sae": ({**_FAST, "weight_decay": 1.0, "epochs": _LONG}, {**_FAST, "weight_decay": 0.5, "epochs": _LONG}),
-    "sdae": tuple({**_FAST, "weight_decay": wd, "masking": 0.8, "epochs": _LONG} for wd in (0.3, 0.15)),
-    "vae": (_BINARY, {**_BINARY, "weight_decay": 0.15}),
-}
-_SHARP = {**_LONG_GOOD, "masking": 0.8, "input_noise": 0.0}
-_LINEAR = {"tau": 0.01, "learning_rate": 0.1}  # neurons that hardly saturate
-_WORDS = {**_LINEAR, "loss": "bce"}
-_COUNTED = {"learning_rate": 0.1, "loss": "poisson", "epochs": _LONG}
-_LATER: dict[str, tuple[Setting, ...]] = {  # near the best of all before
-    "gaussian": (
-        _SHARP,
-        {**_SHARP, "input_noise": 0.2},
-        {**_SHARP, "kl_weight": 0.001},
-        {**_SHARP, "masking": 0.85},
-        {**_SHARP, "kl_weight": 0.0001},
-        {**_SHARP, "kl_weight": 0.001, "masking": 0.75},
-    ),
-    "sae": (
-        *({**_FAST, "weight_decay": wd, "epochs": _LONG} for wd in (0.7, 0.85, 1.2, 1.4)),
-        *({"learning_rate": lr, "weight_decay": 1.0, "epochs": _LONG} for lr in (0.003, 0.007)),
-    ),
-    "sdae": (
-        *({**_LONG_GOOD, "masking": share} for share in (0.85, 0.9)),
-        *({**_LONG_GOOD, "weight_decay": 0.45, "masking": share} for share in (0.8, 0.85)),
-        {**_LONG_GOOD, "masking": 0.75},
-        {**_LONG_GOOD, "weight_decay": 0.22, "masking": 0.8},
-    ),
-    "vae": (
-        *({**_BINARY, "beta": beta} for beta in (0.03, 0.3)),
-        *({**_BINARY, "weight_decay": wd} for wd in (0.2, 0.4)),
-        {**_BINARY, "beta": 0.01},
-        {**_BINARY, "beta": 0.03, "masking": 0.8},
-    ),
-    "gamma": (
-        *({**_LINEAR, "masking": share} for share in (0.7, 0.8)),
-        {**_LINEAR, "learning_rate": 0.2},
-        {**_LINEAR, "epochs": _LONG},
-        *({**_COUNTED, "masking": share} for share in (0.6, 0.7, 0.8)),
-        {**_COUNTED, "tau": 0.01, "masking": 0.7},
-    ),
-    "poisson": (
-        *({**_WORDS, "masking": share} for share in (0.7, 0.8)),
-        {**_WORDS, "masking": 0.7, "learning_rate": 0.2},
-        {**_WORDS, "masking": 0.7, "epochs": _LONG},
-        *({**_COUNTED, "tau": 0.01, "masking": share} for share in (0.6, 0.8)),
-        {**_COUNTED, "learning_rate": 0.07, "masking": 0.6},
-        {**_COUNTED, "masking": 0.85},
-        {**_COUNTED, "tau": 0.01, "masking": 0.85},
-        {**_COUNTED, "tau": 0.01, "masking": 0.8, "epochs": 90},
-    ),
-}
-GRIDS = {  # changes to the methods' own settings
-    data: {method: (*grid, *_LONGER.get(method, ()), *_LATER[method]) for method, grid in first.items()}
-    for data, first in {"citeulike-t": _grids(0.6, 0.7), "arxiv": _grids(0.7, 0.8)}.items()
-}
 QUICK_USES = USES[0], USES[3]
 
 
