@@ -17,6 +17,7 @@ from torchnpn import datasets, nn, plots
 from torchnpn.datasets.dataset import Dataset, Split
 from torchnpn.experiments import (
     EXPERIMENTS,
+    digit_grids,
     digit_methods,
     digit_scores,
     digits,
@@ -110,22 +111,22 @@ def test_training_takes_the_steps_that_it_should():
 @pytest.mark.parametrize("name", ["npn", "dropout", "bbb", "bdk"])
 def test_budgets_of_the_search_are_equal(name):
     """104 networks: all settings of a grid learn for some epochs, its best again for more; and three twice for luck."""
-    rounds = zip(mnist_search.GRIDS[name], mnist_search.ROUNDS[name], strict=True)
+    rounds = zip(digit_grids.GRIDS[name], digit_grids.ROUNDS[name], strict=True)
     counts = [
-        min(count, mnist_search.trained([{"settings": one} for one in mnist_search.settings_of(grid)]))
+        min(count, mnist_search.trained([{"settings": one} for one in digit_grids.settings_of(grid)]))
         for grid, of_grid in rounds
         for count, _ in of_grid
     ]
     assert sum(counts) == 104
-    for final in mnist_search.FINALS[name]:
-        settings = [one for grid in final for one in mnist_search.settings_of(grid)]
+    for final in digit_grids.FINALS[name]:
+        settings = [one for grid in final for one in digit_grids.settings_of(grid)]
         assert mnist_search.trained([{"settings": one} for one in settings]) == 3
 
 
 def test_budgets_of_the_size_search_are_equal():
     for size in STEPS:
         for name, grids in mnist_size_search.grids(size).items():
-            counts = [len(mnist_search.settings_of(grid)) for grid in grids]
+            counts = [len(digit_grids.settings_of(grid)) for grid in grids]
             more = {"npn": [2, 24, 16], "dropout": [12, 8]}  # the NPN is asked with masks and without
             assert counts == [16, 16, *more.get(name, [20])]
 
@@ -152,7 +153,7 @@ def committed(name: str) -> dict:
     return json.loads((ROOT / "results" / f"{name}.json").read_text())
 
 
-@pytest.mark.parametrize("name", mnist_search.GRIDS)
+@pytest.mark.parametrize("name", digit_grids.GRIDS)
 def test_chosen_settings_are_the_best_of_the_search(name):
     assert CHOSEN[name] | ASKED == mnist_search.best(committed("mnist_search"), name) | ASKED
 
@@ -180,7 +181,7 @@ def test_chosen_settings_of_a_size_are_the_best_of_its_search(size, name):
 def test_the_network_that_is_asked_with_masks_is_the_best_of_both_grids(size):
     record = committed("mnist_size_search")
     plain = {"cells": {key: record["cells"][key] for key in (f"npn/{size}/1", f"npn/{size}/2")}}
-    asked = mnist_search.settings_of(mnist_size_search.grids(size)["npn"][2])
+    asked = digit_grids.settings_of(mnist_size_search.grids(size)["npn"][2])
     best = mnist_size_search.best(plain, "npn", size)
     assert [one | training(size) for one in asked] == [best | {"masks": masks} for masks in (False, True)]
 

@@ -11,11 +11,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from torchnpn.experiments.digit_grids import Grid, settings_of
 from torchnpn.experiments.digit_methods import METHODS, Setting, Work
 from torchnpn.experiments.digit_settings import STEPS, training
 from torchnpn.experiments.digits import digits, judged, subsets
 from torchnpn.experiments.experiment import Cell, Experiment, Options, Progress, Record
-from torchnpn.experiments.mnist_search import SEED, Grid, named, score, settings_of, trained
+from torchnpn.experiments.mnist_search import SEED, named, score, trained
 from torchnpn.experiments.tables import Summary, table
 
 NUMBERS = range(1000, 1002)  # of the subsets; `mnist_size` reports on 0, 1, …
