@@ -180,6 +180,7 @@ def test_a_radius_of_zero_is_no_adversary():
     assert not torch.allclose(mixed[1], plain[1], rtol=1e-2)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("settings", [{}, {"n_estimators": 2}], ids=str)
 def test_a_classifier_learns_digits_better_against_an_adversary(settings):
     """Every third of scikit-learn's digits to learn from; pixels in standard deviations. Also with partial_fit."""
