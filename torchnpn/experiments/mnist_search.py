@@ -16,7 +16,7 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from torchnpn.experiments.digit_grids import COMMON, FINALS, GRIDS, LONG, ROUNDS, Grid, settings_of
+from torchnpn.experiments.digit_grids import FINALS, GRIDS, LONG, ROUNDS, Grid, settings_of
 from torchnpn.experiments.digit_methods import METHODS, Setting, Work
 from torchnpn.experiments.digits import digits, judged
 from torchnpn.experiments.experiment import Cell, Experiment, Options, Progress, Record
@@ -47,7 +47,8 @@ def cells(options: Options) -> list[Cell]:
         return Cell(f"{name}/{number}", {"grid": told, "rounds": [list(r) for r in rounds]}, run)
 
     def final(name: str, number: int, grids: Sequence[Grid]) -> Cell:
-        candidates = [COMMON | {"epochs": LONG} | one for grid in grids for one in settings_of(grid)]
+        usual: Setting = {"epochs": LONG}
+        candidates = [usual | one for grid in grids for one in settings_of(grid)]
         if options.quick:
             candidates = [one | {"hidden": [16, 16], "epochs": 1} for one in candidates[:2]]
         seeds = 2 if options.quick else FINAL_SEEDS
