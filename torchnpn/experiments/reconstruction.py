@@ -142,8 +142,8 @@ def section(record: Record) -> str:
             "over words) and the variance that the Gaussian NPN states (summed over words); of error and number of "
             "words; of the first two at equal length (partial); and of the error and what is left of the variance if "
             "the inputs are taken as certain (`input_noise` 0): that of the weights. The network has seen the training "
-            "documents only. With the settings of `links`, where a search for the least rank took the noise of the "
-            "inputs away and left a hundredth of the KL's weight, the variance says less.",
+            "documents only. The library's own prior and input noise stand first; then the settings of `links`, which "
+            "a search chose for the least rank of links and for nothing else.",
             table(["", *_COLUMNS.values()], rows),
             f"With the library's own prior and noise it is above {GOAL} on test documents of {len(reached)} of "
             f"{len(means)} data sets"
