@@ -8,6 +8,7 @@ FAST = {"hidden": (8, 4), "max_epochs": 2, "batch_size": 16, "device": "cpu", "r
 NETWORKS = {
     "gaussian": {"family": "gaussian", "loss": "bce"},
     "codes over masks": {"family": "gaussian", "loss": "bce", "encoding_noise": 0.7},
+    "learnt prior": {"family": "gaussian", "loss": "bce", "prior_precision": "evidence", "weight_decay": 0.1},
     "sigmoid and the paper's loss": {"family": "gaussian", "loss": "gaussian", "activation": "sigmoid"},
     "gamma": {"family": "gamma"},
     "factors": {"family": "gamma", "activation": "identity", "bias": False, "loss": "gamma"},

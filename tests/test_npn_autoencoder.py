@@ -37,7 +37,8 @@ COUNTS = words()
 def test_it_is_the_autoencoder_of_documents(family):
     """The same seed, settings and documents: the codes of `torchnpn.documents`, but for its float32."""
     preset = {"gaussian": GAUSSIAN, "gamma": GAMMA, "poisson": POISSON}[family]
-    settings = {"masking": 0.2, "encoding_noise": 0.3, "learning_rate": 0.02, "kl_weight": 0.1}
+    settings = {"masking": 0.2, "encoding_noise": 0.3, "learning_rate": 0.02, "kl_weight": 0.1, "weight_decay": 0.5}
+    settings |= {"prior_precision": "evidence" if family == "gaussian" else 2.0}
     model = NPNAutoencoder(family, loss=preset.loss, **FAST, **settings).fit(COUNTS)
     seed = np.random.RandomState(0).randint(2**31 - 1)
     encoder = replace(preset, hidden=(8, 4), epochs=2, batch_size=16, seed=seed, device="cpu", **settings).fit(COUNTS)
@@ -221,6 +222,11 @@ def test_what_is_no_counts_is_refused(family, counts, message):
         ({"input_noise": 0.5, "tau": 1.0}, "input_noise, tau is for counts"),
         ({"encoding_noise": 0.5}, "encoding_noise is for counts"),
         ({"family": "gamma", "encoding_noise": 1.0}, "encoding_noise expects a number from 0 to below 1"),
+        ({"prior_precision": "evidence"}, "prior_precision is for counts"),
+        ({"loss": "bce", "prior_precision": -1.0}, "prior_precision > 0"),
+        ({"loss": "bce", "prior_precision": [1.0]}, "prior_precision > 0"),
+        ({"family": "gamma", "prior_precision": "evidence"}, "gamma network expects a number as prior_precision"),
+        ({"loss": "bce", "weight_decay": -0.1}, "weight_decay expects a number ≥ 0"),
         ({"family": "gamma", "missing": "conditional"}, "missing='conditional' is for tables"),
         ({"family": "gamma", "dropout": 0.2}, "dropout=0.2 is for tables"),
         ({"family": "gamma", "masking": 1.0}, "masking expects a number from 0 to below 1"),

@@ -56,6 +56,7 @@ def test_a_table_of_the_first_files_still_loads(tmp_path):
 
     def as_before(settings):
         later = ("family", "loss", "masking", "input_noise", "encoding_noise", "tau", "bias")
+        later += ("prior_precision", "weight_decay")
         early = {"activation": "tanh", "kl_weight": 1.0, "learning_rate": 1e-3}
         return {**{name: value for name, value in settings.items() if name not in later}, **early}
 

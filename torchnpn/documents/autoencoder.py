@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import itertools
+import math
+import numbers
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -21,7 +23,7 @@ from torchnpn.likelihoods import KLToTarget, Likelihood, SquaredError
 from torchnpn.likelihoods.words import BernoulliPoisson, CrossEntropy, GammaWords, PoissonRate
 from torchnpn.nn import Linear, Saturating, Sequential
 from torchnpn.nn.activation import BY_NAME
-from torchnpn.priors import IsotropicGaussian
+from torchnpn.priors import EmpiricalBayes, IsotropicGaussian, Prior
 from torchnpn.training import History, Recipe, constant, train
 
 _LOSSES = {  # by family
@@ -59,7 +61,9 @@ class Autoencoder:
             document, of which it has never seen one.
         initial_variance: Of the weights at the start, times the number of inputs, or relative to the squared mean.
         kl_weight: Weight of the KL to N(0, 1/prior_precision).
-        prior_precision: Of the weights' prior.
+        prior_precision: Of the weights' prior. "evidence" learns it in closed form, of Gaussian networks: one for each
+            word of the vocabulary, and one for each later layer (`EmpiricalBayes`). Weights of words that are rarely
+            seen then stay as doubtful as they are.
         learning_rate: Of AdamW, for means.
         spread_learning_rate: For the logarithms of standard deviations or of coefficients of variation.
         weight_decay: Of AdamW, for means.
@@ -83,7 +87,7 @@ class Autoencoder:
     encoding_noise: float | None = None
     initial_variance: float = 0.05
     kl_weight: float = 0.01
-    prior_precision: float = 10.0
+    prior_precision: float | str = 10.0
     learning_rate: float = 2e-3
     spread_learning_rate: float = 1e-2
     weight_decay: float = 0.0
@@ -102,9 +106,17 @@ class Autoencoder:
         for name in ("masking", "input_noise", "encoding_noise"):
             if (value := getattr(self, name)) is not None and not 0 <= value < 1:
                 raise ValueError(f"Autoencoder expects {name} from 0 to below 1, got {value}.")
-        for name in ("tau", "epsilon", "initial_variance", "prior_precision", "spread_learning_rate"):
+        for name in ("kl_weight", "weight_decay"):
+            if not getattr(self, name) >= 0:
+                raise ValueError(f"Autoencoder expects {name} ≥ 0, got {getattr(self, name)}.")
+        for name in ("tau", "epsilon", "initial_variance", "spread_learning_rate"):
             if not getattr(self, name) > 0:
                 raise ValueError(f"Autoencoder expects {name} > 0, got {getattr(self, name)}.")
+        precision = self.prior_precision
+        if precision == "evidence" and self.family != "gaussian":
+            raise ValueError(f"A {self.family} network expects a number as prior_precision; Gaussian ones learn it.")
+        if precision != "evidence" and not (isinstance(precision, numbers.Real) and 0 < precision < math.inf):
+            raise ValueError(f'Autoencoder expects prior_precision > 0 or "evidence", got {precision!r}.')
 
     @property
     def noise_of_codes(self) -> float:
@@ -146,8 +158,7 @@ class Autoencoder:
             kl_weight=constant(self.kl_weight),
             seed=self.seed,
         )
-        prior = IsotropicGaussian(self.prior_precision) if self.kl_weight else None
-        history = train(network, (x, y), likelihood, prior, recipe, callback=callback, device=self.device)
+        history = train(network, (x, y), likelihood, self.prior(), recipe, callback=callback, device=self.device)
         return Encoder(self, network, likelihood, history, self.noise_of_codes)
 
     def network(self, x: Counts, means: NDArray[np.float64]) -> Sequential:
@@ -191,6 +202,14 @@ class Autoencoder:
         if self.loss != "bce":
             return means + self.epsilon if self.loss == "gamma" else means
         return np.log(means) - np.log1p(-means) if self.family == "gaussian" else -np.log1p(-means)
+
+    def prior(self) -> Prior | None:
+        """Of the weights; None where it has no weight."""
+        if not self.kl_weight:
+            return None
+        if isinstance(self.prior_precision, str):
+            return EmpiricalBayes()
+        return IsotropicGaussian(self.prior_precision)
 
     def likelihood(self) -> Likelihood:
         """Of the words."""

@@ -28,13 +28,17 @@ from torchnpn.training import History
 
 Array = NDArray[Any]
 _PRESETS = {"gaussian": GAUSSIAN, "gamma": GAMMA, "poisson": POISSON}
-_OF_WORDS = ("masking", "input_noise", "encoding_noise", "tau", "bias")  # settings that tables do not have
+_OF_WORDS = (  # settings that tables do not have
+    *("masking", "input_noise", "encoding_noise", "tau", "bias"),
+    *("prior_precision", "weight_decay"),
+)
 _LATER = ("family", "loss", *_OF_WORDS)  # settings that early model files lack
 _NUMBERS: dict[str, tuple[Callable[[Any], bool], str]] = {
     "masking": (lambda x: 0 <= x < 1, "from 0 to below 1"),
     "input_noise": (lambda x: 0 <= x < 1, "from 0 to below 1"),
     "encoding_noise": (lambda x: 0 <= x < 1, "from 0 to below 1"),
     "tau": (lambda x: 0 < x < np.inf, "above 0"),
+    "weight_decay": (lambda x: 0 <= x < np.inf, "≥ 0"),
 }
 _FOR_COUNTS = 'This is there for counts only, not with the loss "noise", which is for tables.'
 _FEWEST_STEPS, _LEAST_BATCH = 32, 16  # of an epoch: with fewer, 60 epochs of some hundred documents learn little
@@ -75,6 +79,10 @@ class NPNAutoencoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
             or "conditional", those given the other values of its row, better where features say much about each other.
         dropout: For tables, probability of dropping a hidden unit in training.
         kl_weight: Weight of the KL from the weights' prior; for tables at the end of training, 1 by default.
+        prior_precision: For counts, of that prior: a number above 0, 10 by default; or, in Gaussian networks,
+            "evidence", which learns one for each word and each later layer, as it is for tables: weights of words that
+            are rarely seen stay as doubtful as they are. The more words, the smaller should be its kl_weight.
+        weight_decay: For counts, of AdamW, for means of weights; 0 by default.
         learning_rate: Of Adam; falls to zero along half a cosine. 1e-3 by default for tables.
         batch_size: Rows in a minibatch; None chooses by the number of rows.
         max_epochs: Passes over the rows; None chooses by the number of rows of a table, and 60 for counts.
@@ -122,6 +130,8 @@ class NPNAutoencoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
         missing: str = "marginal",
         dropout: float = 0.0,
         kl_weight: float | None = None,
+        prior_precision: float | str | None = None,
+        weight_decay: float | None = None,
         learning_rate: float | None = None,
         batch_size: int | None = None,
         max_epochs: int | None = None,
@@ -133,7 +143,8 @@ class NPNAutoencoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
         self.masking, self.input_noise, self.encoding_noise = masking, input_noise, encoding_noise
         self.tau, self.bias = tau, bias
         self.missing, self.dropout = missing, dropout
-        self.kl_weight, self.learning_rate = kl_weight, learning_rate
+        self.kl_weight, self.prior_precision = kl_weight, prior_precision
+        self.weight_decay, self.learning_rate = weight_decay, learning_rate
         self.batch_size, self.max_epochs = batch_size, max_epochs
         self.device, self.random_state, self.verbose = device, random_state, verbose
 
