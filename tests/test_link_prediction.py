@@ -88,6 +88,20 @@ def test_predictive_variance_is_that_of_a_product():
     np.testing.assert_allclose(features("predictive", "cosine", x)[1], expected, rtol=1e-9)
 
 
+def test_posterior_is_that_of_a_code_seen_with_noise():
+    x = codes()
+    m, s = x.mean.numpy(), x.variance.numpy()
+    center, t = m[:TRAIN].mean(0), m[:TRAIN].var(0)
+    precision = 1 / t + 1 / s
+    known = Moments(*map(torch.tensor, ((center / t + m / s) / precision, 1 / precision)))
+    mean, variance = features("posterior", "cosine", x)
+    np.testing.assert_allclose(mean[..., : 2 * SIZE], features("divergence", "cosine", known)[0])
+    np.testing.assert_allclose(variance, features("predictive", "cosine", known)[1])
+    logs = np.log(s.mean(1) + 1e-6 * s[:TRAIN].mean())
+    standard = (logs - logs[:TRAIN].mean()) / logs[:TRAIN].std()
+    np.testing.assert_allclose(mean[..., -1], standard[:, None] + standard[None])
+
+
 def test_sum_of_expected_cosine_is_the_cosine_of_draws():
     x = codes()
     m = x.mean.numpy() - x.mean.numpy()[:TRAIN].mean(0)
@@ -230,8 +244,12 @@ def test_scores_are_the_log_odds_of_pairs(use, pairs, monkeypatch):
     x, links = communities()
     model = LinkPredictor(pairs, use, negatives=500, random_state=0).fit(x, links, nodes=np.arange(90))
     rows, columns = [100, 3, 119], [0, 50, 7, 89]
-    a = model.decision_moments([(i, j) for i in rows for j in columns])
-    expected = a.mean / np.sqrt(1 + np.pi / 8 * a.variance) if use == "predictive" else a.mean
+    every = [(i, j) for i in rows for j in columns]
+    expected = model.decision_moments(every).mean
+    if use in ("predictive", "posterior"):  # without what the weights' own doubt adds
+        of_codes = model.features_.variance.of(torch.tensor(every)).numpy()
+        weights = (model.posterior_.mean**2 + model.posterior_.covariance.diagonal())[: of_codes.shape[1]].numpy()
+        expected = expected / np.sqrt(1 + np.pi / 8 * of_codes @ weights)
     found = model.scores(rows, columns)
     np.testing.assert_allclose(found.ravel(), expected, rtol=2e-4, atol=2e-4)
     monkeypatch.setattr(link_prediction, "_ELEMENTS", 8)  # two rows at a time
@@ -252,6 +270,16 @@ def test_probability_is_an_average_over_weights_and_codes():
     probs = model.predict_proba([(i, j)])
     assert probs[0, 1] == pytest.approx(drawn, abs=0.02)  # the log-odds are taken to be Gaussian
     assert probs.sum() == pytest.approx(1.0)
+
+
+def test_a_pair_of_doubtful_codes_ranks_below_one_of_sure_codes():
+    """Of two pairs with equal means the surer one is first, if a link is likely, and last if it is not."""
+    x, links = communities()
+    x.mean[116:] = x.mean[0]  # of the community of node 0
+    x.variance[116:118], x.variance[118:] = 1e-4, 4.0
+    model = LinkPredictor(variance="predictive", negatives=500, random_state=0).fit(x, links, nodes=np.arange(116))
+    near, far = model.scores([0, 1], [117, 119])
+    assert near[0] > near[1] > 0 > far[1] > far[0]
 
 
 @pytest.mark.parametrize("pairs", LENGTHS)
@@ -332,6 +360,9 @@ GOOD = np.ones((4, 2))
         ({}, {"nodes": [0, 1]}, "0 without"),
         ({}, {"nodes": [2, 3]}, "got 0 with"),
         ({}, {"nodes": [-1]}, "nodes expects"),
+        ({}, {"traits": [1.0, 2.0]}, "traits expects finite numbers for each of 4 nodes, got shape"),
+        ({}, {"traits": [1.0, 2.0, np.nan, 0.0]}, "traits expects finite numbers"),
+        ({}, {"traits": np.empty((4, 0))}, "traits expects finite numbers"),
     ],
 )
 def test_what_cannot_be_learnt_from_is_refused(settings, given, message):

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from torchnpn.estimators import LinkPredictor
-from torchnpn.estimators.pair_features import LENGTHS, USES, rooted, with_sums
+from torchnpn.estimators.pair_features import LENGTHS, USES, rooted, with_sums, with_traits
 from torchnpn.moments import Moments
 
 RNG = np.random.default_rng(0)
@@ -28,10 +28,7 @@ def test_sums_stand_beside_the_other_features(use):
     values = np.concatenate([MEAN, MEAN**2], 1)
     standard = (values - values[:30].mean(0)) / values[:30].std(0)
     np.testing.assert_allclose(found[:, first:], standard[PAIRS[:, 0]] + standard[PAIRS[:, 1]])
-    if features.variance is not None:
-        spread = features.variance.of(PAIRS)
-        torch.testing.assert_close(spread[:, :first], without.variance.of(PAIRS))
-        assert (spread[:, first:] == 0).all() and spread.shape == found.shape
+    assert features.variance is without.variance  # sums are certain
 
 
 def test_a_code_that_never_varies_adds_nothing():
@@ -89,3 +86,31 @@ def test_wrong_settings_are_refused(settings, message):
     codes = RNG.normal(size=(9, 2))
     with pytest.raises(ValueError, match=message):
         LinkPredictor(variance="none", negatives=9, **settings).fit(codes, [(0, 1)])
+
+
+def test_traits_stand_beside_as_products_and_sums():
+    traits = RNG.gamma(2.0, size=(NODES, 2))
+    without = USES["predictive"](CODES, TRAIN, LENGTHS["cosine"])
+    features = with_traits(without, torch.tensor(traits), TRAIN)
+    found = features.mean.of(PAIRS).numpy()
+    np.testing.assert_allclose(found[:, :SIZE], without.mean.of(PAIRS))
+    z = (traits - traits[:30].mean(0)) / traits[:30].std(0)
+    squares = (z**2 - (z**2)[:30].mean(0)) / (z**2)[:30].std(0)
+    one, other = PAIRS.numpy().T
+    expected = [z[one] * z[other], z[one] + z[other], squares[one] + squares[other]]
+    np.testing.assert_allclose(found[:, SIZE:], np.concatenate(expected, 1))
+    assert features.variance is without.variance  # traits are certain
+
+
+def test_a_trait_that_decides_about_links_is_learnt():
+    rng = np.random.default_rng(2)
+    old = rng.random(200) < 0.5
+    links = [(i, j) for i in range(200) for j in range(i) if old[i] == old[j] and rng.random() < 0.2]
+    codes = rng.normal(size=(200, 2))
+    settings = {"variance": "none", "negatives": 2_000, "random_state": 0}
+    pairs = rng.integers(0, 200, (2_000, 2))
+    alike = old[pairs[:, 0]] == old[pairs[:, 1]]
+    known = LinkPredictor(**settings).fit(codes, links, traits=old).predict_proba(pairs)[:, 1]
+    unknown = LinkPredictor(**settings).fit(codes, links).predict_proba(pairs)[:, 1]
+    assert known[alike].min() > 2 * known[~alike].max()
+    assert abs(unknown[alike].mean() / unknown[~alike].mean() - 1) < 0.2

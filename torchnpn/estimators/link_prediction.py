@@ -17,7 +17,7 @@ from torch import Tensor
 from torchnpn.estimators import link_scores, state
 from torchnpn.estimators.link_posterior import LinkPosterior, learn
 from torchnpn.estimators.negative_pairs import negative_pairs
-from torchnpn.estimators.pair_features import LENGTHS, USES, PairFeatures, Products, rooted, with_sums
+from torchnpn.estimators.pair_features import LENGTHS, USES, PairFeatures, Products, rooted, with_sums, with_traits
 from torchnpn.maps import accurate
 from torchnpn.moments import Moments
 
@@ -36,10 +36,10 @@ class LinkPredictor(BaseEstimator):  # type: ignore[misc]
         pairs: "cosine": codes less their mean, scaled to one length, before they are multiplied; or "hadamard": as they
             are, the paper's.
         variance: What the codes' variances are used for. "none"; "features": products of log variances are features
-            of their own; "predictive": the score is the log-odds, moderated by the variance of the products and of the
-            weights; "expected cosine": doubtful codes are shorter; "shrunk" and, half as strong, "weighted": doubtful
-            dimensions of a code count less; "divergence": the symmetric divergence of the two codes is a feature for
-            each dimension.
+            of their own; "predictive": the score is the log-odds, moderated by the variance of the products; "expected
+            cosine": doubtful codes are shorter; "shrunk" and, half as strong, "weighted": doubtful dimensions of a code
+            count less; "divergence": the symmetric divergence of the two codes is a feature for each dimension;
+            "posterior": "divergence" of codes that are shrunk as in "shrunk", moderated as in "predictive".
         doubt: What the variances are multiplied by first: those of a network may be too small or too large for this.
         root: Whether to take square roots of the codes first, which must be ≥ 0; those of gamma and Poisson networks
             gain by it.
@@ -92,7 +92,7 @@ class LinkPredictor(BaseEstimator):  # type: ignore[misc]
         self.root, self.sums, self.negatives = root, sums, negatives
         self.precision, self.device, self.random_state = precision, device, random_state
 
-    def fit(self, codes: Any, links: Any, nodes: Any = None) -> Self:
+    def fit(self, codes: Any, links: Any, nodes: Any = None, traits: Any = None) -> Self:
         """Learn from the links among some nodes.
 
         Args:
@@ -100,6 +100,8 @@ class LinkPredictor(BaseEstimator):  # type: ignore[misc]
                 tensors, a pair (mean, variance), or means alone, whose variance is zero.
             links: (links, 2) numbers of nodes, undirected. Those with a node that is not in `nodes` are left out.
             nodes: Numbers of the training nodes; None takes all.
+            traits: (nodes,) or (nodes, traits) numbers that are known of all nodes beside their codes, such as the log
+                of a document's length; their products, sums and sums of squares are features.
         """
         self._check_settings()
         mean, variance = _checked_codes(codes)
@@ -127,6 +129,8 @@ class LinkPredictor(BaseEstimator):  # type: ignore[misc]
         self.features_ = USES[self.variance](on_device, train, LENGTHS[self.pairs])
         if self.sums:
             self.features_ = with_sums(self.features_, on_device, train)
+        if traits is not None:
+            self.features_ = with_traits(self.features_, _checked_traits(traits, count).to(on_device.mean), train)
         self._learn(nodes[positive], negative)
         return self
 
@@ -169,7 +173,7 @@ class LinkPredictor(BaseEstimator):  # type: ignore[misc]
             raise ValueError(f'precision expects "evidence" or a number above 0, got {self.precision!r}.')
 
     def decision_moments(self, pairs: Any) -> Moments:
-        """Mean and variance of the log-odds of each pair, (pairs,), over weights and, if "predictive", codes."""
+        """Mean and variance of the log-odds of each pair, (pairs,), over weights and, where scores know them, codes."""
         a = self._log_odds(pairs)
         return Moments(a.mean.numpy(), a.variance.numpy())  # type: ignore[arg-type, union-attr]
 
@@ -193,7 +197,8 @@ class LinkPredictor(BaseEstimator):  # type: ignore[misc]
     def score_blocks(self, rows: Any, columns: Any) -> Iterator[Tensor]:
         """Scores of all pairs, some rows at a time: float32 tensors (some rows, columns) on the device, in order.
 
-        A score is the mean of the log-odds a, or with "predictive" a_m/√(1 + π a_s/8); larger is likelier.
+        A score is the mean of the log-odds a, or with "predictive" and "posterior" a_m/√(1 + π/8 s), where s is what
+        the codes' variances make of that of a; larger is likelier.
         """
         check_is_fitted(self, "posterior_")
         count, device = len(self.features_.mean.left), self.features_.mean.left.device
@@ -241,10 +246,10 @@ class LinkPredictor(BaseEstimator):  # type: ignore[misc]
                 f"A link model expects a precision above 0 and two numbers of pairs, got {precision}, {pairs}."
             )
         mean, variance = _read_products(arrays, "mean"), None
-        if model.variance == "predictive":
+        if model.variance in ("predictive", "posterior"):
             variance = _read_products(arrays, "variance")
-            if len(variance.left) != len(mean.left) or variance.features != mean.features:
-                raise ValueError("variance expects the nodes and the features of mean, got others.")
+            if len(variance.left) != len(mean.left) or variance.features > mean.features:
+                raise ValueError("variance expects the nodes and the first features of mean, got others.")
             if bool((variance.left < 0).any() | (variance.right < 0).any()):
                 raise ValueError("variance expects numbers ≥ 0, got others.")
         model.features_ = PairFeatures(mean, variance)
@@ -300,6 +305,16 @@ def _checked_codes(codes: Any) -> tuple[Tensor, Tensor | None]:
             f"{tuple(variance.shape)} or other values."
         )
     return mean, variance
+
+
+def _checked_traits(traits: Any, count: int) -> Tensor:  # (nodes, traits)
+    values = torch.as_tensor(traits if isinstance(traits, Tensor) else np.asarray(traits, dtype=np.float64))
+    values = values[:, None] if values.ndim == 1 else values
+    if values.ndim != 2 or len(values) != count or not values.numel() or not bool(values.isfinite().all()):
+        raise ValueError(
+            f"traits expects finite numbers for each of {count} nodes, got shape {tuple(values.shape)} or other values."
+        )
+    return values
 
 
 def _checked_numbers(given: Any, count: int, name: str) -> NDArray[np.int64]:

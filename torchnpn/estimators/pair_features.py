@@ -60,10 +60,10 @@ class Products(NamedTuple):
 
 
 class PairFeatures(NamedTuple):
-    """Means of the features of pairs, and their variances where a prediction is to know them."""
+    """Means of the features of pairs, and the variances of the first of them where a prediction is to know them."""
 
     mean: Products
-    variance: Products | None = None
+    variance: Products | None = None  # of features that are certain, which come last, there is none
 
 
 Length = Callable[[Moments, Tensor], Moments]  # of codes and the numbers of the training nodes
@@ -97,13 +97,24 @@ def rooted(x: Moments) -> Moments:
 
 def with_sums(features: PairFeatures, x: Moments, nodes: Tensor) -> PairFeatures:
     """Beside other features m_i + m_j and m_i² + m_j², in standard units: what makes a node link at all."""
-    values = torch.cat([x.mean, x.mean**2], 1)
+    sums = _standard_sums(torch.cat([x.mean, x.mean**2], 1), nodes)
+    return features._replace(mean=features.mean.beside(sums))
+
+
+def with_traits(features: PairFeatures, traits: Tensor, nodes: Tensor) -> PairFeatures:
+    """Beside other features z_i z_j, z_i + z_j and z_i² + z_j² of numbers (nodes, traits), z in standard units."""
+    z = _standard(traits, nodes)
+    both = Products.hadamard(z).beside(_standard_sums(torch.cat([z, z**2], 1), nodes))
+    return features._replace(mean=features.mean.beside(both))
+
+
+def _standard_sums(values: Tensor, nodes: Tensor) -> Products:
+    return Products.sums(_standard(values, nodes))
+
+
+def _standard(values: Tensor, nodes: Tensor) -> Tensor:
     centred, spread = values - values[nodes].mean(0), values[nodes].std(0, correction=0)
-    sums = Products.sums(torch.where(spread > 0, centred / spread, 0.0))
-    certain = sums._replace(left=torch.zeros_like(sums.left))
-    return PairFeatures(
-        features.mean.beside(sums), None if features.variance is None else features.variance.beside(certain)
-    )
+    return torch.where(spread > 0, centred / spread, 0.0)
 
 
 # Uses of the variance ------------------------------------------------------------------------------------------------
@@ -115,11 +126,15 @@ def without(x: Moments, nodes: Tensor, length: Length) -> PairFeatures:
 
 
 def as_features(x: Moments, nodes: Tensor, length: Length) -> PairFeatures:
-    """m_i m_j and log s_i log s_j, each after `length`; the logarithm is of s + 10⁻⁶ s̄, for s may be zero."""
-    s, least = _variance(x), _LEAST * _variance(x)[nodes].mean(0)
-    logs = torch.log(torch.where(least > 0, s + least, torch.ones_like(s)))  # a dimension may be certain throughout
-    values = [length(Moments(part), nodes).mean for part in (x.mean, logs)]
+    """m_i m_j and log s_i log s_j, each after `length`."""
+    values = [length(Moments(part), nodes).mean for part in (x.mean, _logs(x, nodes))]
     return PairFeatures(Products.hadamard(torch.cat(values, 1)))
+
+
+def _logs(x: Moments, nodes: Tensor) -> Tensor:
+    """log(s + 10⁻⁶ s̄), for s may be zero; 0 where a dimension is certain throughout."""
+    s, least = _variance(x), _LEAST * _variance(x)[nodes].mean(0)
+    return torch.log(torch.where(least > 0, s + least, torch.ones_like(s)))
 
 
 def predictive(x: Moments, nodes: Tensor, length: Length) -> PairFeatures:
@@ -145,7 +160,7 @@ def shrunk(x: Moments, nodes: Tensor, length: Length) -> PairFeatures:
 
     It is the mean of a posterior: of the prior N(m̄, t) and an observation m with variance s.
     """
-    return without(Moments(_faded(x, nodes, 1.0)), nodes, length)
+    return without(_given_spread(x, nodes), nodes, length)
 
 
 def weighted(x: Moments, nodes: Tensor, length: Length) -> PairFeatures:
@@ -153,15 +168,8 @@ def weighted(x: Moments, nodes: Tensor, length: Length) -> PairFeatures:
 
     Of centred codes, the product is m_i m_j/√((1 + s_i/t)(1 + s_j/t)).
     """
-    return without(Moments(_faded(x, nodes, 0.5)), nodes, length)
-
-
-def _faded(x: Moments, nodes: Tensor, power: float) -> Tensor:
     center = x.mean[nodes].mean(0)
-    t = (x.mean[nodes] - center).square().mean(0)
-    total = t + _variance(x)
-    known = torch.where(total > 0, t / total, torch.ones_like(total))
-    return center + (x.mean - center) * known**power
+    return without(Moments(center + _known(x, nodes).sqrt() * (x.mean - center)), nodes, length)
 
 
 def divergence(x: Moments, nodes: Tensor, length: Length) -> PairFeatures:
@@ -171,7 +179,10 @@ def divergence(x: Moments, nodes: Tensor, length: Length) -> PairFeatures:
 
     less its constant; here s is the code's variance plus t, or near-certain codes would be infinitely far apart.
     """
-    mean = without(x, nodes, length).mean
+    return PairFeatures(without(x, nodes, length).mean.beside(_divergences(x, nodes)))
+
+
+def _divergences(x: Moments, nodes: Tensor) -> Products:
     m = x.mean - x.mean[nodes].mean(0)
     s = _variance(x) + m[nodes].square().mean(0)
     s = s + _LEAST * s[nodes].mean()
@@ -179,7 +190,31 @@ def divergence(x: Moments, nodes: Tensor, length: Length) -> PairFeatures:
     left = [own, inverse, m * inverse, m, m**2 * inverse, ones]
     right = [inverse, own, -2 * m, -2 * m * inverse, ones, m**2 * inverse]
     feature = torch.arange(m.shape[1], device=m.device).repeat(len(left))
-    return PairFeatures(mean.beside(Products(torch.cat(left, 1), torch.cat(right, 1), feature)))
+    return Products(torch.cat(left, 1), torch.cat(right, 1), feature)
+
+
+def posterior(x: Moments, nodes: Tensor, length: Length) -> PairFeatures:
+    """Of what is known of a code after all: a code m with variance s is an observation, N(m̄, t) the prior.
+
+    The posterior has the mean m̄ + k (m - m̄) and the variance k s with k = t/(t + s), in each dimension. Its products
+    and divergences as in `divergence`, the products' variances as in `predictive`; and, in standard units,
+    log s̄_i + log s̄_j of the nodes' mean variances, for doubtful nodes may have more links or less.
+    """
+    known = _given_spread(x, nodes)
+    doubts = _standard_sums(_logs(Moments(x.mean, _variance(x).mean(1, keepdim=True)), nodes), nodes)
+    return PairFeatures(divergence(known, nodes, length).mean.beside(doubts), predictive(known, nodes, length).variance)
+
+
+def _given_spread(x: Moments, nodes: Tensor) -> Moments:
+    center, k = x.mean[nodes].mean(0), _known(x, nodes)
+    return Moments(center + k * (x.mean - center), k * _variance(x))
+
+
+def _known(x: Moments, nodes: Tensor) -> Tensor:
+    """t/(t + s): how much of a code is known."""
+    t = (x.mean[nodes] - x.mean[nodes].mean(0)).square().mean(0)
+    total = t + _variance(x)
+    return torch.where(total > 0, t / total, torch.ones_like(total))
 
 
 def _variance(x: Moments) -> Tensor:
@@ -195,6 +230,7 @@ USES: dict[str, Use] = {
     "shrunk": shrunk,
     "weighted": weighted,
     "divergence": divergence,
+    "posterior": posterior,
 }
 
 
