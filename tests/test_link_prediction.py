@@ -282,6 +282,24 @@ def test_a_pair_of_doubtful_codes_ranks_below_one_of_sure_codes():
     assert near[0] > near[1] > 0 > far[1] > far[0]
 
 
+def test_posterior_finds_more_where_codes_are_seen_with_noise():
+    """Links come from codes z ~ N(0, 1), and what is known of each is z + N(0, s): the rank falls by a sixth."""
+    rng = np.random.default_rng(0)
+    count, train, test = 400, np.arange(300), np.arange(300, 400)
+    z, s = rng.normal(size=(count, 8)), np.exp(rng.normal(-0.5, 1.5, size=(count, 8)))
+    m = rng.normal(z, np.sqrt(s))
+    chance = 1 / (1 + np.exp(6 - 3 / np.sqrt(8) * z @ z.T))
+    links = np.argwhere(np.triu(rng.random((count, count)) < chance, 1))
+
+    def rank(use, variance):
+        model = LinkPredictor(variance=use, negatives=4_000, random_state=0).fit((m, variance), links, nodes=train)
+        return link_quality(model.score_blocks(test, train), link_positions(links, test, train)).rank
+
+    none, posterior = rank("none", s), rank("posterior", s)
+    assert posterior < 0.88 * none and posterior < rank("shrunk", s)  # 84.7 of 99.1
+    assert rank("posterior", s[rng.permutation(count)]) > none  # the variances of other nodes harm
+
+
 @pytest.mark.parametrize("pairs", LENGTHS)
 @pytest.mark.parametrize("use", USES)
 def test_finds_the_links_of_communities(use, pairs):
