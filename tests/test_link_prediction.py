@@ -378,9 +378,9 @@ GOOD = np.ones((4, 2))
         ({}, {"nodes": [0, 1]}, "0 without"),
         ({}, {"nodes": [2, 3]}, "got 0 with"),
         ({}, {"nodes": [-1]}, "nodes expects"),
-        ({}, {"traits": [1.0, 2.0]}, "traits expects finite numbers for each of 4 nodes, got shape"),
+        ({}, {"traits": [1.0, 2.0]}, r"traits expects numbers for each of 4 nodes, got shape \(2, 1\)"),
         ({}, {"traits": [1.0, 2.0, np.nan, 0.0]}, "traits expects finite numbers"),
-        ({}, {"traits": np.empty((4, 0))}, "traits expects finite numbers"),
+        ({}, {"traits": np.empty((4, 0))}, "traits expects numbers for each of 4 nodes"),
     ],
 )
 def test_what_cannot_be_learnt_from_is_refused(settings, given, message):

@@ -310,10 +310,10 @@ def _checked_codes(codes: Any) -> tuple[Tensor, Tensor | None]:
 def _checked_traits(traits: Any, count: int) -> Tensor:  # (nodes, traits)
     values = torch.as_tensor(traits if isinstance(traits, Tensor) else np.asarray(traits, dtype=np.float64))
     values = values[:, None] if values.ndim == 1 else values
-    if values.ndim != 2 or len(values) != count or not values.numel() or not bool(values.isfinite().all()):
-        raise ValueError(
-            f"traits expects finite numbers for each of {count} nodes, got shape {tuple(values.shape)} or other values."
-        )
+    if values.ndim != 2 or len(values) != count or not values.numel():
+        raise ValueError(f"traits expects numbers for each of {count} nodes, got shape {tuple(values.shape)}.")
+    if not bool(values.isfinite().all()):
+        raise ValueError("traits expects finite numbers, got NaN or infinity. Fill in what is not known.")
     return values
 
 

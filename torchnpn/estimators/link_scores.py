@@ -31,7 +31,7 @@ def score(rows: Tensor, columns: Tensor, features: PairFeatures, posterior: Link
     """The log-odds of all pairs of `rows` and `columns`, float32: their means, moderated where features have variances.
 
     Moderated log-odds are a_m/√(1 + π/8 s·(μ² + diag S)), for E σ(a) rises with them, nearly. What the weights add to
-    the variance, mᵀ S m, is much the same for all pairs, and would cost a product for each weight: it is left out.
+    the variance, mᵀ S m, falls with every pair learnt from, and would cost a product for each weight: it is left out.
     """
     weight = posterior.mean.to(features.mean.left.dtype)
     mean = features.mean.weighted(rows, columns, weight[:-1]) + weight[-1]

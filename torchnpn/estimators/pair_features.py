@@ -179,10 +179,7 @@ def divergence(x: Moments, nodes: Tensor, length: Length) -> PairFeatures:
 
     less its constant; here s is the code's variance plus t, or near-certain codes would be infinitely far apart.
     """
-    return PairFeatures(without(x, nodes, length).mean.beside(_divergences(x, nodes)))
-
-
-def _divergences(x: Moments, nodes: Tensor) -> Products:
+    mean = without(x, nodes, length).mean
     m = x.mean - x.mean[nodes].mean(0)
     s = _variance(x) + m[nodes].square().mean(0)
     s = s + _LEAST * s[nodes].mean()
@@ -190,15 +187,16 @@ def _divergences(x: Moments, nodes: Tensor) -> Products:
     left = [own, inverse, m * inverse, m, m**2 * inverse, ones]
     right = [inverse, own, -2 * m, -2 * m * inverse, ones, m**2 * inverse]
     feature = torch.arange(m.shape[1], device=m.device).repeat(len(left))
-    return Products(torch.cat(left, 1), torch.cat(right, 1), feature)
+    return PairFeatures(mean.beside(Products(torch.cat(left, 1), torch.cat(right, 1), feature)))
 
 
 def posterior(x: Moments, nodes: Tensor, length: Length) -> PairFeatures:
-    """Of what is known of a code after all: a code m with variance s is an observation, N(m̄, t) the prior.
+    """A code m with variance s is an observation, and N(m̄, t) the prior: features of what is known after both.
 
-    The posterior has the mean m̄ + k (m - m̄) and the variance k s with k = t/(t + s), in each dimension. Its products
-    and divergences as in `divergence`, the products' variances as in `predictive`; and, in standard units,
-    log s̄_i + log s̄_j of the nodes' mean variances, for doubtful nodes may have more links or less.
+    The posterior has the mean m̄ + k (m - m̄) and the variance k s with k = t/(t + s), in each dimension (in regression
+    on what is seen with errors, this is regression calibration). Its products and divergences are as in `divergence`,
+    the products' variances as in `predictive`; beside them, in standard units, stands log s̄_i + log s̄_j of the nodes'
+    mean variances, for doubtful nodes may have more links or fewer.
     """
     known = _given_spread(x, nodes)
     doubts = _standard_sums(_logs(Moments(x.mean, _variance(x).mean(1, keepdim=True)), nodes), nodes)
