@@ -28,10 +28,8 @@ from torchnpn.training import History
 
 Array = NDArray[Any]
 _PRESETS = {"gaussian": GAUSSIAN, "gamma": GAMMA, "poisson": POISSON}
-_OF_WORDS = (  # settings that tables do not have
-    *("masking", "input_noise", "encoding_noise", "tau", "bias"),
-    *("prior_precision", "weight_decay"),
-)
+# Settings that tables do not have:
+_OF_WORDS = ("masking", "input_noise", "encoding_noise", "tau", "bias", "prior_precision", "weight_decay")
 _LATER = ("family", "loss", *_OF_WORDS)  # settings that early model files lack
 _NUMBERS: dict[str, tuple[Callable[[Any], bool], str]] = {
     "masking": (lambda x: 0 <= x < 1, "from 0 to below 1"),
