@@ -282,6 +282,15 @@ def test_a_pair_of_doubtful_codes_ranks_below_one_of_sure_codes():
     assert near[0] > near[1] > 0 > far[1] > far[0]
 
 
+@pytest.mark.parametrize("use", USES)
+@pytest.mark.parametrize("variance", [0.0, 2.0])
+def test_codes_that_are_all_alike_say_nothing(use, variance):
+    _, links = communities()
+    x = Moments(torch.ones(120, 3), torch.full((120, 3), variance))
+    model = LinkPredictor(variance=use, negatives=500, random_state=0).fit(x, links)
+    np.testing.assert_allclose(model.scores([0, 7], [1, 2, 119]), model.intercept_, atol=1e-6)
+
+
 def test_posterior_finds_more_where_codes_are_seen_with_noise():
     """Links come from codes z ~ N(0, 1), and what is known of each is z + N(0, s): the rank falls by a sixth."""
     rng = np.random.default_rng(0)

@@ -48,6 +48,8 @@ def learn(features: Tensor, linked: Tensor, precision: float | None) -> LinkPost
         if precision is not None:
             break
         known = len(w) - 1 - alpha * float(covariance.diagonal()[:-1].sum())
+        if known <= 0:  # features that say nothing, of which any precision is as good
+            break
         before, alpha = alpha, known / max(float(w[:-1] @ w[:-1]), 1e-12 * known)
         if abs(math.log(alpha / before)) < _CHANGE:
             break

@@ -183,7 +183,7 @@ def divergence(x: Moments, nodes: Tensor, length: Length) -> PairFeatures:
     m = x.mean - x.mean[nodes].mean(0)
     s = _variance(x) + m[nodes].square().mean(0)
     s = s + _LEAST * s[nodes].mean()
-    ones, inverse, own = torch.ones_like(s), 0.5 / s, s + m**2
+    ones, inverse, own = torch.ones_like(s), torch.where(s > 0, 0.5 / s, 0.0), s + m**2  # 0: certain, and all alike
     left = [own, inverse, m * inverse, m, m**2 * inverse, ones]
     right = [inverse, own, -2 * m, -2 * m * inverse, ones, m**2 * inverse]
     feature = torch.arange(m.shape[1], device=m.device).repeat(len(left))
