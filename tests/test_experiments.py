@@ -18,6 +18,7 @@ from typer.testing import CliRunner
 from torchnpn import cli, datasets, plots
 from torchnpn.experiments import EXPERIMENTS, Cell, Experiment, Options, activations, toy, toy_search
 from torchnpn.experiments import record as records
+from torchnpn.experiments.report import END, START, report
 from torchnpn.experiments.run import Screen, absent, choose, folder_for, listing, reproduce, run
 from torchnpn.experiments.tables import Summary, table
 
@@ -137,13 +138,34 @@ def test_what_is_not_json_is_refused(tmp_path):
 
 
 def test_a_record_names_the_device_that_was_used(tmp_path, monkeypatch):
-    monkeypatch.setattr(records, "circumstances", lambda device: {"device": device})
+    monkeypatch.setattr(records, "circumstances", lambda device: {"device": device, "versions": {"torch": "2"}})
     cells = [Cell("a", {}, lambda progress: {}, device="cpu"), Cell("b", {}, lambda progress: {})]
     experiment, options = dataclasses.replace(made(), cells=lambda options: cells), Options(torch.device("cuda"))
     run(experiment, options, tmp_path, False, Told().screen)
     record = records.read(experiment, tmp_path)
     assert {key: cell["device"] for key, cell in record["cells"].items()} == {"a": "cpu", "b": "cuda"}
     assert record["device"] == "cpu; cuda"
+
+
+def test_a_cell_keeps_the_versions_it_was_made_with(tmp_path, monkeypatch):
+    """Also one from before cells named them: those of its record then."""
+
+    def go_on(version, settings):
+        around = {"device": "cpu", "versions": {"torch": version}, "date": "today"}
+        monkeypatch.setattr(records, "circumstances", lambda device: around)
+        ran(made(settings=settings), tmp_path)
+        return records.read(made(), tmp_path)
+
+    record = go_on("1", (1,))
+    del record["cells"]["a/0"]["versions"]
+    (tmp_path / "made.json").write_text(json.dumps(record))
+    go_on("2", (1, 2))
+    record = go_on("3", (1, 2, 3))
+    assert [cell["versions"] for cell in record["cells"].values()] == [{"torch": number} for number in "123"]
+    readme = tmp_path / "README.md"
+    readme.write_text(START + END)
+    page = report({"made": made()}, tmp_path, tmp_path, readme).pages[tmp_path / "results.md"]
+    assert "\n0 s on cpu (torch 1); cpu (torch 2); cpu (torch 3); today.\n" in page
 
 
 # Names, folders, data

@@ -35,24 +35,29 @@ def read(experiment: Experiment, folder: Path) -> Record | None:
 
 
 def kept(record: Record | None, cells: Sequence[Cell], options: Options) -> dict[str, Any]:
-    """What a record holds of these cells: those with equal settings, from a run with equal options."""
+    """What a record holds of these cells: those with equal settings, from a run with equal options.
+
+    A cell from before cells named their versions has those of its record.
+    """
     if record is None or (record["quick"], record["seeds"]) != (options.quick, options.seeds):
         return {}
     found = record["cells"]
     return {
-        cell.key: found[cell.key]
+        cell.key: {"versions": record["versions"], **found[cell.key]}
         for cell in cells
         if cell.key in found and found[cell.key]["settings"] == as_json(cell.settings)
     }
 
 
 def entry(cell: Cell, figures: dict[str, Any], seconds: float, options: Options) -> dict[str, Any]:
-    """A cell as it is stored; it names its device, for a run may go on elsewhere."""
+    """A cell as it is stored; it names its device and versions, for a run may go on elsewhere."""
+    around = circumstances(cell.device or options.device.type)
     return {
         "settings": as_json(cell.settings),
         "figures": figures,
         "seconds": round(seconds, 3),
-        "device": circumstances(cell.device or options.device.type)["device"],
+        "device": around["device"],
+        "versions": around["versions"],
     }
 
 

@@ -106,8 +106,7 @@ def _section(experiment: Experiment, record: Record) -> str:
     if experiment.figure is not None:
         parts.append(f"![{experiment.title}]({IMAGES}/{experiment.name}.png)")
     parts.append(experiment.section(record).strip())
-    versions = ", ".join(f"{name} {version}" for name, version in record["versions"].items())
-    parts.append(f"{_devices(record)}, {duration(record['duration_s'])}, {versions}, {record['date']}.")
+    parts.append(f"{duration(record['duration_s'])} on {_machines(record)}; {record['date']}.")
     return "\n\n".join(parts)
 
 
@@ -131,6 +130,16 @@ def duration(seconds: float) -> str:
 
 def _devices(record: Record) -> str:
     return "; ".join(sorted({cell["device"] for cell in record["cells"].values()}))
+
+
+def _machines(record: Record) -> str:
+    """Each device with the versions of its cells, or of the record where cells name none."""
+    cells = record["cells"].values()
+    found = {(cell["device"], tuple(cell.get("versions", record["versions"]).items())) for cell in cells}
+    return "; ".join(
+        f"{device} ({', '.join(f'{name} {version}' for name, version in versions)})"
+        for device, versions in sorted(found)
+    )
 
 
 def _read(path: Path) -> str:
