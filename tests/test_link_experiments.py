@@ -26,7 +26,20 @@ from torchnpn.experiments import (
     topics_search,
 )
 from torchnpn.experiments import record as records
-from torchnpn.experiments.link_methods import MEAN, METHODS, PAPER, PAPER_MEAN, PRODUCTS, USES, View, controls
+from torchnpn.experiments.link_grids import FINALS
+from torchnpn.experiments.link_methods import (
+    DISTANCES,
+    MEAN,
+    MEANS,
+    METHODS,
+    PAPER,
+    PAPER_MEAN,
+    PRODUCTS,
+    SUMS,
+    USES,
+    View,
+    controls,
+)
 from torchnpn.experiments.link_settings import CHOSEN, EPOCHS, Choice, chosen
 from torchnpn.experiments.links_page import Difference, Scores
 
@@ -142,15 +155,16 @@ def test_codes_find_communities(name, documents, monkeypatch):
     monkeypatch.setattr(links, "QUICK_NEGATIVES", 1_000)
     found = links.figures(documents, name, Choice({}), 1, QUICK, lambda share: None)
     for task in ("nodes", "links"):
-        assert found[task][MEAN.label]["auc"][0] > 0.7  # .736 to .847; knowing the communities gives .851 and .859
+        assert found[task][DISTANCES.label]["auc"][0] > 0.7  # .736 to .847; knowing the communities gives .851 and .859
 
 
 @pytest.mark.slow
 def test_figures_have_controls_for_documents_only(documents):
     use = View("cosine", "shrunk", 3.0)
     found = links.figures(documents, "vae", Choice({"beta": 0.3}, use), 2, QUICK, lambda share: None)
-    assert set(found["links"]) == {MEAN.label, use.label}
-    assert set(found["nodes"]) == {view.label for view in (MEAN, PRODUCTS, PAPER_MEAN, PAPER, use, *controls(use))}
+    assert set(found["links"]) == {DISTANCES.label, use.label}
+    means = (*MEANS, PAPER_MEAN)
+    assert set(found["nodes"]) == {view.label for view in (*means, PAPER, use, *controls(use))}
     figures = [figure for split in ("nodes", "links") for view in found[split].values() for figure in view.values()]
     assert all(len(values) == 2 for values in (*figures, found["seconds_per_epoch"], found["peak_bytes"]))
 
@@ -165,10 +179,22 @@ def test_controls_do_not_see_the_variance(documents):
         one, other = (judge.found(given, view, task).rank for given in (codes, shuffled))
         return abs(one / other - 1)
 
-    for use in (View("cosine", "features"), View("cosine", "shrunk")):
+    for use in (View("cosine", "features"), View("cosine", "shrunk"), View("cosine", "posterior")):
         assert changed(use) > 1e-3 and {view.control for view in controls(use)} >= {"m²", "log m", "length"}
         assert all(changed(view) < 1e-3 for view in controls(use) if view.control != "length")
-    assert changed(MEAN) == 0
+    assert changed(MEAN) == 0 == changed(DISTANCES)
+
+
+def test_a_view_with_length_knows_who_is_long():
+    """Codes say nothing, and only long documents cite: the view with lengths finds links, the other does not."""
+    rng = np.random.default_rng(0)
+    words = torch.tensor(rng.permutation(np.repeat([10.0, 1000.0], 60)))
+    long = np.flatnonzero(words.numpy() > 100)
+    pairs = np.array([(i, j) for i in long for j in long if i < j and rng.random() < 0.3])
+    codes = Moments(torch.tensor(rng.normal(size=(120, 2))))
+    task = links.between_nodes(pairs, np.arange(90), np.arange(90, 120))
+    judge = links.Judge(words, 0, 2_000, False, CPU)
+    assert judge.found(codes, MEAN, task).auc > 0.7 > 0.6 > judge.found(codes, SUMS, task).auc
 
 
 def test_variance_by_length_is_a_fit_of_logarithms():
@@ -200,7 +226,7 @@ def committed(name: str) -> dict:
 def test_grids_are_of_equal_length_and_can_be_built():
     for grids in links_search.GRIDS.values():
         assert set(grids) == {method.searched for method in METHODS.values()} - {""}
-        assert {key: len(grid) for key, grid in grids.items()} == dict.fromkeys(grids, 16) | {"poisson": 18}
+        assert {key: len(grid) for key, grid in grids.items()} == dict.fromkeys(grids, 20)
         for key, grid in grids.items():
             every = [{"epochs": EPOCHS} | changes for changes in grid]
             built = [link_methods.prepared(METHODS[key], changes, 0, CPU, quick=False) for changes in every]
@@ -223,19 +249,33 @@ def test_chosen_settings_are_the_best_of_the_search(name, key):
     assert CHOSEN[name][key] == links_search.best(committed("links_search"), name, key)
 
 
-def test_the_search_takes_the_least_rank_of_means_and_uses():
-    one, other = USES[0].label, USES[5].label
+@pytest.mark.parametrize(("name", "key"), [(name, key) for name, grids in FINALS.items() for key in grids])
+def test_finals_are_of_the_two_best_settings(name, key):
+    found = links_search.trials(committed("links_search"), name, key)
+    assert set(FINALS[name][key]) == {trial.number for trial in found[:2]}
 
-    def trial(changes, mean, first, second, paper):
-        ranks = {MEAN.label: mean, one: first, other: second, PAPER_MEAN.label: paper}
-        return {"settings": {"changes": changes}, "figures": {"rank": ranks}}
 
-    cells = {
-        "cora/vae/1": trial({"beta": 0.1}, 9.0, 8.0, 7.0, 1.0),
-        "cora/vae/2": trial({"beta": 0.2}, 5.0, 8.0, 6.0, 8.0),  # best by its mean; then the better use
-        "cora/vae_wide/1": trial({"beta": 0.3}, 1.0, 1.0, 1.0, 1.0),
+def trial(changes, **ranks):
+    named = {"mean": MEAN, "distances": DISTANCES, "products": PRODUCTS, "one": USES[0], "other": USES[5]}
+    return {
+        "settings": {"changes": changes},
+        "figures": {"rank": {named[name].label: rank for name, rank in ranks.items()}},
     }
-    assert links_search.best({"cells": cells}, "cora", "vae") == Choice({"beta": 0.2}, USES[5])
+
+
+def test_the_search_takes_the_least_rank_of_means_and_uses():
+    cells = {
+        "cora/vae/1": trial({"beta": 0.1}, mean=9.0, one=8.0, products=1.0),
+        "cora/vae/2": trial({"beta": 0.2}, mean=5.0, one=7.0, products=9.0),
+        "cora/vae/3": trial({"beta": 0.3}, mean=7.0, one=6.0, products=9.0),
+        "cora/vae/final/2": trial({"beta": 0.2}, mean=6.0, distances=5.5, one=8.0, other=7.0),
+        "cora/vae/final/3": trial({"beta": 0.3}, mean=5.0, distances=5.2, one=6.0, other=6.5),
+        "cora/vae_wide/final/1": trial({"beta": 0.4}, mean=1.0, distances=1.0, one=1.0, other=1.0),
+    }
+    assert [trial.number for trial in links_search.trials({"cells": cells}, "cora", "vae")] == [2, 3, 1]
+    assert links_search.best({"cells": cells}, "cora", "vae") == Choice({"beta": 0.3}, USES[0], MEAN)
+    cells["cora/vae/final/2"]["figures"]["rank"][DISTANCES.label] = 4.9  # best by its means; then the better use
+    assert links_search.best({"cells": cells}, "cora", "vae") == Choice({"beta": 0.2}, USES[5], DISTANCES)
 
 
 # Links: page
@@ -268,7 +308,7 @@ def page_record(**ranks) -> dict:
             for view, value in zip(shown, values, strict=True)
         }
         cells[f"citeulike-t/{method}"] = {
-            "settings": {"use": USE if len(values) > 1 else None},
+            "settings": {"use": USE if len(values) > 1 else None, "mean": MEAN},
             "figures": {"nodes": kept, "links": kept, "seconds_per_epoch": [1.0, 2.0, 3.0]},
         }
     return {"cells": records.as_json(cells)}

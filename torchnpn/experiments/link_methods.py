@@ -66,35 +66,49 @@ def prepared(method: Method, changes: Setting, seed: int, device: torch.device, 
 
 
 class View(NamedTuple):
-    """Arguments of `LinkPredictor`, and what stands for the variance if it is a control."""
+    """Arguments of `LinkPredictor`, what stands for the variance if it is a control, and whether it knows lengths."""
 
     pairs: str
     variance: str
     doubt: float = 1.0
     control: str = ""
     sums: bool = False
+    length: bool = False
 
     @property
     def label(self) -> str:
         """Its name in a record and in tables."""
         parts = [f"{self.pairs}: {self.variance}", f"doubt {self.doubt:g}" if self.doubt != 1 else ""]
         parts.append("and sums" if self.sums else "")
+        parts.append("and length" if self.length else "")
         return ", ".join(filter(None, [*parts, f"variance = {self.control}" if self.control else ""]))
 
 
-MEAN, PRODUCTS = View("cosine", "none", sums=True), View("cosine", "none")
+def known(use: str, doubt: float = 1.0, control: str = "") -> View:
+    """With all that is known of both documents beside."""
+    return View("cosine", use, doubt, control, sums=True, length=True)
+
+
+LENGTH, ZERO = "length", "0"  # in place of the variance: a function of how many words a document has; nothing
 PAPER_MEAN, PAPER = View("hadamard", "none"), View("hadamard", "features")
-USES = (  # from which a search chooses
+PRODUCTS, SUMS = View("cosine", "none"), View("cosine", "none", sums=True)
+MEAN, DISTANCES = known("none"), known("divergence", control=ZERO)  # the latter: of means, squared
+TRIED_MEANS = SUMS, PRODUCTS  # with every setting of a search
+TRIED = (
     *(View("cosine", use, sums=True) for use in ("features", "predictive", "divergence")),
     *(View("cosine", use, doubt, sums=True) for use in ("shrunk", "weighted") for doubt in (1.0, 3.0)),
     View("cosine", "features"),
 )
-LENGTH = "length"  # the control that knows how many words a document has
+MEANS = MEAN, DISTANCES  # from which it chooses with the best settings
+USES = (
+    *map(known, ("features", "predictive", "divergence", "shrunk")),
+    *(known("posterior", doubt) for doubt in (0.5, 1.0, 2.0)),
+)
 
 
 def views(use: View | None) -> tuple[View, ...]:
     """Those that are reported: means, and with variances the chosen use, the paper's, and controls of the chosen."""
-    means = MEAN, PRODUCTS, PAPER_MEAN
+    means = *MEANS, PAPER_MEAN
     return means if use is None else tuple(dict.fromkeys((*means, use, PAPER, *controls(use))))
 
 
@@ -108,6 +122,8 @@ def seen(codes: Moments, words: Tensor, view: View) -> Moments:
     """Codes as a view sees them; `words` is how many a document has, (documents,)."""
     if view.variance == "none":
         return Moments(codes.mean)
+    if view.control == ZERO:
+        return Moments(codes.mean, torch.zeros_like(codes.mean))
     if view.control == LENGTH:
         return known_by_length(codes, words)
     return CONTROLS[view.control](codes) if view.control else codes

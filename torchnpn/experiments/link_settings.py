@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from torchnpn.experiments.link_methods import METHODS, Setting, View
+from torchnpn.experiments.link_methods import DISTANCES, METHODS, Setting, View, known
 
 EPOCHS = 30  # on the graphs that were searched, where the search chose no other; others have the methods' own
 
@@ -15,32 +15,36 @@ class Choice(NamedTuple):
     Attributes:
         changes: To the method's own settings.
         use: Of the variance, the best of `link_methods.USES`; None for codes without one.
+        mean: View of means alone, the best of `link_methods.MEANS`.
     """
 
     changes: Setting
     use: View | None = None
+    mean: View = DISTANCES
 
 
 _DECAY: Setting = {"learning_rate": 0.005, "weight_decay": 0.3, "epochs": 60}
-_SHARP = _DECAY | {"masking": 0.8, "input_noise": 0.0, "kl_weight": 0.0001}
-_COUNTED: Setting = {"learning_rate": 0.1, "loss": "poisson", "epochs": 60}
-_DIVERGENCE, _FEATURES = View("cosine", "divergence", sums=True), View("cosine", "features", sums=True)
+_SHARP = _DECAY | {"masking": 0.8, "input_noise": 0.0, "kl_weight": 0.0001, "encoding_noise": 0.5}
+_SMOOTH = _SHARP | {"kl_weight": 0.01, "prior_precision": "evidence", "weight_decay": 0.2}
+_ONCE = _DECAY | {"binary": True, "beta": 0.01}
+_COUNTED: Setting = {"learning_rate": 0.1, "loss": "poisson", "epochs": 90, "masking": 0.8}
+_DIVERGENCE, _FEATURES, _POSTERIOR = known("divergence"), known("features"), known("posterior", doubt=0.5)
 CHOSEN: dict[str, dict[str, Choice]] = {
     "citeulike-t": {
-        "gaussian": Choice(_SHARP, _DIVERGENCE),
-        "gamma": Choice(_COUNTED | {"masking": 0.6}, _FEATURES),
-        "poisson": Choice(_COUNTED | {"tau": 0.01, "masking": 0.8}, _DIVERGENCE),
+        "gaussian": Choice(_SHARP, _POSTERIOR),
+        "gamma": Choice(_COUNTED | {"encoding_noise": 0.8}, _FEATURES),
+        "poisson": Choice(_COUNTED | {"tau": 0.01}, _DIVERGENCE),
         "sae": Choice(_DECAY | {"weight_decay": 1.0}),
-        "sdae": Choice(_DECAY | {"masking": 0.8}),
-        "vae": Choice(_DECAY | {"binary": True, "beta": 0.01}, _DIVERGENCE),
+        "sdae": Choice(_DECAY | {"epochs": 100, "masking": 0.8}),
+        "vae": Choice(_ONCE, _DIVERGENCE),
     },
     "arxiv": {
-        "gaussian": Choice(_SHARP, _DIVERGENCE),
-        "gamma": Choice(_COUNTED | {"masking": 0.8}, _FEATURES),
-        "poisson": Choice({"learning_rate": 0.1, "masking": 0.8, "epochs": 60}, _DIVERGENCE),
+        "gaussian": Choice(_SMOOTH | {"learning_rate": 0.01, "epochs": 150}, _POSTERIOR),
+        "gamma": Choice(_COUNTED, _FEATURES),
+        "poisson": Choice({"learning_rate": 0.1, "epochs": 60, "masking": 0.8}, _FEATURES),
         "sae": Choice(_DECAY | {"weight_decay": 1.2}),
-        "sdae": Choice(_DECAY | {"masking": 0.75}),
-        "vae": Choice(_DECAY | {"binary": True, "beta": 0.03}, _FEATURES),
+        "sdae": Choice(_DECAY | {"epochs": 150, "masking": 0.75}),
+        "vae": Choice(_ONCE | {"epochs": 150}, _DIVERGENCE),
     },
 }
 _ELSEWHERE = "citeulike-t"  # whose settings other data sets take

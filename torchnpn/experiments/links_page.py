@@ -7,18 +7,18 @@ from typing import Any, NamedTuple
 
 from torchnpn.experiments.experiment import Record
 from torchnpn.experiments.link_methods import (
+    DISTANCES,
     MEAN,
     METHODS,
     OURS,
     PAPER,
     PAPER_MEAN,
-    PRODUCTS,
     View,
     controls,
 )
 from torchnpn.experiments.tables import Summary, table
 
-DATA = {"citeulike-t": "Citeulike-t", "arxiv": "arXiv", "cora": "Cora", "citeseer": "Citeseer"}
+LABELS = {"citeulike-t": "Citeulike-t", "arxiv": "arXiv", "cora": "Cora"}
 SPLITS = {"nodes": "split by documents", "links": "split by links"}
 PAPER_FIGURES = {  # link rank, then without variance, and AUC, as printed
     "citeulike-t": {
@@ -71,7 +71,7 @@ class Result(NamedTuple):
     """One method on one data set and split."""
 
     method: str
-    mean: Scores
+    mean: Scores  # the view of means that the search chose
     used: Scores | None  # with variances, as the search chose
     control: Scores | None  # the best of its controls
     seconds: float | None  # for an epoch
@@ -127,7 +127,7 @@ def _result(method: str, cell: dict[str, Any], split: str) -> Result:
         there = [Scores(view, **kept[view.label]) for view in among if view.label in kept]
         return min(there, key=lambda scores: scores.mean_rank, default=None)
 
-    mean = least([MEAN])
+    mean = least([View(*cell["settings"]["mean"])])
     assert mean is not None
     seconds = Summary.of(cell["figures"]["seconds_per_epoch"]).mean if METHODS[method].searched else None
     return Result(method, mean, least([use] if use else []), least(controls(use) if use else ()), seconds)
@@ -141,15 +141,15 @@ def rival(found: dict[str, Result]) -> Result | None:
 
 def section(record: Record) -> str:
     """For each data set and split a table and the differences; the goals; every view of codes with variances."""
-    sets = [name for name in DATA if of_set(record, name)]
+    sets = [name for name in LABELS if of_set(record, name)]
     parts = [_EXPLAINED, *(text for name in sets if name in GOALS for text in _goals(record, name))]
     for name in sets:
         for split, words in SPLITS.items():
             found = results(record, name, split)
-            parts += [f"### {DATA[name]}, {words}", _table(found, name, split), *_differences(found)]
+            parts += [f"### {LABELS[name]}, {words}", _table(found, name, split), *_differences(found)]
     for name in sets:
         if any(METHODS[method].second_order for method in of_set(record, name)):
-            parts += [f"### Views of the codes, {DATA[name]}, {SPLITS['nodes']}", _views(record, name)]
+            parts += [f"### Views of the codes, {LABELS[name]}, {SPLITS['nodes']}", _views(record, name)]
     return "\n\n".join(parts)
 
 
@@ -157,13 +157,15 @@ _EXPLAINED = (
     "Codes of 50 dimensions, learnt from the words of all documents; then a Bayesian logistic regression on products "
     "of two codes (`LinkPredictor`). The rank of a document's true neighbours among all candidates, averaged over its"
     " neighbours and then over documents; less is better. *Mean*: means of the codes alone, centred and of one "
-    "length, their products and, beyond the paper, sums of the two codes and of their squares; of gamma and Poisson "
-    "codes the square roots are taken first. *With variance*: the use of the variance that `links_search` chose, as "
-    "it chose the settings. *Control*: the same use with something else in place of the variance: its average, a "
-    "function of the mean, or a function of the document's length; the best of them by the test figures. What it "
-    "gains is no gain of the variance. Means over seeds with standard errors; each seed has its own split and its own"
-    " network. Differences are taken in pairs, for the same seed is the same split. The paper's figures are for a "
-    "split by documents that it does not publish; in parentheses without variance."
+    "length, their products and, beyond the paper, sums of the two codes and of their squares, the same of the "
+    "documents' log lengths, and squared distances of the codes where `links_search` found them to help; of gamma and"
+    " Poisson codes the square roots are taken first. All methods have them but tf-idf, which is a cosine. *With "
+    "variance*: the use of the variance that `links_search` chose, as it chose the settings. *Control*: the same use "
+    "with something else in place of the variance: its average, a function of the mean, or a function of the "
+    "document's length; the best of them by the test figures. What it gains is no gain of the variance. Means over "
+    "seeds with standard errors; each seed has its own split and its own network. Differences are taken in pairs, for"
+    " the same seed is the same split. The paper's figures are for a split by documents that it does not publish; in "
+    "parentheses without variance."
 )
 
 
@@ -239,7 +241,7 @@ def _goals(record: Record, name: str) -> list[str]:
             f"Gaussian NPN ahead of the best baseline ({best.label}) by more than two standard errors: "
             f"{'reached' if ahead else 'missed'} ({apart.rank.mean:+.1f} ± {apart.rank.error:.1f} ranks)"
         )
-    return [f"Goals on {DATA[name]}, {SPLITS['nodes']}. {'; '.join(texts)}."] if texts else []
+    return [f"Goals on {LABELS[name]}, {SPLITS['nodes']}. {'; '.join(texts)}."] if texts else []
 
 
 def _reached(value: float, most: float, digits: int) -> str:
@@ -254,8 +256,8 @@ def _views(record: Record, name: str) -> str:
     lines = {
         "means as they are": dict.fromkeys(methods, PAPER_MEAN),
         "the paper's: products of log variances beside": dict.fromkeys(methods, PAPER),
-        "means, centred, of one length": dict.fromkeys(methods, PRODUCTS),
-        "and their sums": dict.fromkeys(methods, MEAN),
+        "means, centred, of one length; sums; the documents' lengths": dict.fromkeys(methods, MEAN),
+        "and squared distances of means": dict.fromkeys(methods, DISTANCES),
         "with the chosen use of the variance": uses,
         **{f"control: {kind}": {m: use._replace(control=kind) for m, use in uses.items()} for kind in kinds},
     }
@@ -269,11 +271,11 @@ def _views(record: Record, name: str) -> str:
 def plotted(record: Record) -> dict[str, dict[str, tuple[Summary, Summary | None]]]:
     """For the figure: by data set and method the ranks of means alone and with variance, the split by documents."""
     return {
-        DATA[name]: {
+        LABELS[name]: {
             one.label: (Summary.of(one.mean.rank), None if one.used is None else Summary.of(one.used.rank))
             for one in results(record, name, "nodes").values()
         }
-        for name in DATA
+        for name in LABELS
         if of_set(record, name)
     }
 
@@ -285,5 +287,5 @@ def headline(record: Record) -> list[tuple[str, str, str]]:
         if (ours := results(record, name, "nodes").get("gaussian")) is not None:
             paper = published["Gaussian"].partition(" ")[0] + ", " + published["Gaussian"].rpartition(" ")[2]
             told = f"{whole(Summary.of(ours.shown.rank))}, {Summary.of(ours.shown.auc).mean:.3f}"
-            rows.append((f"{DATA[name]}: link rank and AUC of Gaussian NPN", paper, told))
+            rows.append((f"{LABELS[name]}: link rank and AUC of Gaussian NPN", paper, told))
     return rows
