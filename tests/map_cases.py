@@ -83,9 +83,11 @@ CASES = [
 CONVERGENT = [case for case in CASES if case.low_variance]
 
 
-def each(cases: list[Case]) -> pytest.MarkDecorator:
-    """Run a test once for each case."""
-    return pytest.mark.parametrize("case", cases, ids=lambda case: case.name)
+def each(cases: list[Case], fast: tuple[str, ...] | None = None) -> pytest.MarkDecorator:
+    """Run a test once for each case; all but those named in `fast`, if there are such, are slow."""
+    slow = [() if fast is None or case.name in fast else pytest.mark.slow for case in cases]
+    named = [pytest.param(case, id=case.name, marks=marks) for case, marks in zip(cases, slow, strict=True)]
+    return pytest.mark.parametrize("case", named)
 
 
 def grid(dtype: torch.dtype, m: np.ndarray = reference.GRID_M, s: np.ndarray = reference.GRID_S) -> Moments:

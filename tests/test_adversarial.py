@@ -137,6 +137,7 @@ def test_a_baseline_refuses_a_distance_that_is_none(kind, radius):
         kind(Classes(CLASSES), LONG, adversarial=radius).fit(x, y)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("baseline", BASELINES.values(), ids=BASELINES)
 def test_a_baseline_trained_with_an_adversary_withstands_one(baseline):
     """The adversary of another network, which is as bad for this one."""

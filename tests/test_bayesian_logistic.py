@@ -49,6 +49,7 @@ def exact_log_evidence(X: np.ndarray, y: np.ndarray, *precisions: float, varianc
     )
 
 
+@pytest.mark.slow
 @parametrize_with_checks(
     [
         BayesianLogisticRegression(),

@@ -151,6 +151,7 @@ def test_contestants_answer_with_probabilities_and_variances(entry, name):
         torch.testing.assert_close(mean.sum(-1), torch.ones(mean.shape[:-1]))
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning")  # torch's own, while it traces
 @pytest.mark.parametrize("entry", ["plain", "npn", "dropout-10", "ensemble-5", "bbb-10"])
 def test_contestants_can_be_compiled_whole(entry, monkeypatch):
@@ -308,6 +309,7 @@ def test_points_vary_one_number():
 # The command and the pages
 
 
+@pytest.mark.slow
 def test_quick_bench_by_the_command(tmp_path):
     path = tmp_path / "new.json"
     result = RUNNER.invoke(cli.app, ["bench", "--quick", "--device", "cpu", "-o", str(path)], catch_exceptions=False)

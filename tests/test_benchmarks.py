@@ -100,6 +100,7 @@ def made(kind: str, rows: int = 120) -> estimators.Problem:
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("kind", "name"), [(kind, name) for kind, models in rivals.MODELS.items() for name in models if "NPN" not in name]
 )

@@ -60,6 +60,7 @@ def made(monkeypatch):
 # Whole experiments
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", NAMES)
 def test_runs_from_end_to_end(name, made, tmp_path):
     experiment = EXPERIMENTS[name]

@@ -64,6 +64,7 @@ def test_every_public_name_is_in_the_reference():
         assert f".{name}" in page, f"docs/api.md lacks {name}"
 
 
+@pytest.mark.slow
 def test_first_steps_run():
     result = subprocess.run([sys.executable, ROOT / "examples" / "first_steps.py"], capture_output=True, text=True)
     assert result.returncode == 0, result.stderr

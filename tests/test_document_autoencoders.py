@@ -247,6 +247,7 @@ def test_sparse_or_dense_the_same_seed_gives_the_same_codes(settings):
     assert np.abs(other.mean - first.mean).max() > 1e-3
 
 
+@pytest.mark.slow
 def test_a_learnt_prior_leaves_rare_words_in_doubt():
     """Of a weight's second moment m² + s, the share s: large for words that are hardly ever seen."""
     counts, _ = communities(documents=300)
@@ -304,6 +305,7 @@ LOSSES = {"gaussian": ("bce", "gaussian", "l2")} | dict.fromkeys(
 )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("family", "loss"), [(family, loss) for family in LOSSES for loss in LOSSES[family]])
 def test_every_loss_falls(family, loss):
     counts, _ = communities(documents=60)

@@ -156,6 +156,7 @@ def test_history_is_the_mean_over_members():
     assert mean_history(histories).epochs == [Epoch(1, 1.5, 3.0, 0.1, None, 6.0)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("family", TARGETS)
 def test_all_members_at_once(family, monkeypatch):
     """What a GPU does, here on a CPU: one training along a leading dimension learns as well as one by one."""

@@ -349,6 +349,7 @@ def test_unfitted():
         NPNAutoencoder().transform(X)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("settings", [{"activation": "tanh"}, {"dropout": 0.2}, {"hidden": (8, 8)}, {"hidden": ()}])
 def test_other_networks(settings):
     model = NPNRegressor(max_epochs=30, random_state=0, **settings).fit(X, TARGETS["gaussian"])
@@ -371,6 +372,7 @@ def test_predictive_refuses_what_does_not_fit(fitted):
     np.testing.assert_array_equal(predicted.cdf(0.0), predicted.cdf(np.zeros(200)))
 
 
+@pytest.mark.slow
 def test_wiggles_are_found_on_both_sides_of_a_gap():
     """Kinks that all start at the mean of the feature would have to travel to reach them."""
     rng = np.random.default_rng(0)

@@ -291,6 +291,7 @@ def through(case, known):
     return function
 
 
+@pytest.mark.slow
 @by_name
 def test_compile_vmap_export(case):
     known = {name: float(getattr(case.member, name)) for name in case.known}

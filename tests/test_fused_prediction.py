@@ -72,6 +72,7 @@ def double(a):
     return Moments(*(None if part is None else part.double() for part in a))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("random", INPUTS.values(), ids=INPUTS)
 @pytest.mark.parametrize("name", NETWORKS)
 def test_a_prediction_in_one_go_is_that_of_the_maps(name, random, as_on_cuda, calls):
@@ -84,6 +85,7 @@ def test_a_prediction_in_one_go_is_that_of_the_maps(name, random, as_on_cuda, ca
     assert calls["network"] == 2
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("random", INPUTS.values(), ids=INPUTS)
 @pytest.mark.parametrize("name", [*NETWORKS, *OTHERS])
 def test_gradients_layer_by_layer_are_those_of_the_maps(name, random, as_on_cuda, calls):

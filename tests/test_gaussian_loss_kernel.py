@@ -20,6 +20,7 @@ def fused(m, s, y, noise, elbo):
     return gaussian_loss.rows(m, s, y, noise, elbo)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("elbo", [0.0, 0.3, 1.0])
 @pytest.mark.parametrize("noises", [1, TARGETS])
 @pytest.mark.parametrize("replicas", [(), (2,), (2, 1)], ids=str)

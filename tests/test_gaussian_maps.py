@@ -46,13 +46,13 @@ def excess(case, dtype, bound):
         yield ratio[i], f"{case.name} {name}: m={m[i]} s={s[i]} got {got[i]} expected {want[i]}"
 
 
-@each([case for case in CONVERGENT if case.name in bounds.GAUSSIAN])
+@each([case for case in CONVERGENT if case.name in bounds.GAUSSIAN], fast=("relu", "sigmoid", "tanh"))
 def test_float32_keeps_its_row(case):
     for ratio, where in excess(case, torch.float32, bounds.GAUSSIAN[case.name]):
         assert ratio <= 1, f"{ratio:.3g} times the bound, {where}"
 
 
-@each([case for case in CONVERGENT if case.name in bounds.GAUSSIAN_FLOAT64])
+@each([case for case in CONVERGENT if case.name in bounds.GAUSSIAN_FLOAT64], fast=("relu", "gelu", "exp"))
 def test_float64_keeps_its_row(case):
     for ratio, where in excess(case, torch.float64, bounds.GAUSSIAN_FLOAT64[case.name]):
         assert ratio <= 1, f"{ratio:.3g} times the bound, {where}"

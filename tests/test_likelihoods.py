@@ -284,6 +284,7 @@ def test_one_learnt_number_serves_all_targets(name):
     assert parameter.shape == (1,)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", [case for case in CASES if case.name != "softmax_mean"], ids=lambda case: case.name)
 @pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning")
 def test_loss_compiles_in_one_graph(case):

@@ -53,7 +53,7 @@ def gradient_errors(case, dtype=torch.float32):
         yield error[i], f"{case.name} {name}: m={m[use][i]} s={s[use][i]} got {g[i]} expected {want[i]}"
 
 
-@each(ACCURATE)
+@each(ACCURATE, fast=("relu", "tanh"))
 def test_partials_match_the_reference(case):
     for error, where in gradient_errors(case):
         assert error <= bounds.GRADIENT_EXCEPTIONS.get(case.name, bounds.GRADIENT), (

@@ -97,6 +97,7 @@ def test_compiles_to_one_graph_quick(name):
     assert_compiles(OPERATION_NAMED[name], "aot_eager")
 
 
+@pytest.mark.slow
 @torchs_own_warnings
 @pytest.mark.parametrize("name", ["relu", "leaky_relu", "hardtanh", "max2", "linear"])  # by number of arguments
 def test_compiles_without_gradients(name):

@@ -35,6 +35,7 @@ CONTINUOUS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::scipy.integrate.IntegrationWarning")  # asked for more digits than the test needs
 @pytest.mark.parametrize("name", CONTINUOUS)
 def test_crps_matches_quadrature(name):

@@ -202,6 +202,7 @@ EXTREMES = [  # with the error that the rule has there
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("case", "tolerance"), [*((case, 1e-6) for case in CASES), *EXTREMES], ids=lambda x: getattr(x, "name", None)
 )

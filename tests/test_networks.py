@@ -351,6 +351,7 @@ TASKS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("task", TASKS)
 def test_families_mix(task):
     """Each network's log-likelihood of test data is better than that of the best constant of the target's family."""

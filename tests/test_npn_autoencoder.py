@@ -174,6 +174,7 @@ def test_an_empty_document_has_a_code_of_its_own():
     assert np.abs(empty[0] - model.transform(COUNTS)[[0, 1, 2, 4]]).max(1).min() > 1e-6
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("family", ["gaussian", "gamma", "poisson"])
 def test_more_words_than_sixteen_bits_count(family, tmp_path):
     counts = scipy.sparse.random(50, 70_000, density=3e-4, random_state=0, format="csr")

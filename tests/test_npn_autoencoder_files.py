@@ -86,6 +86,7 @@ def infinite(tensors):
     return {**tensors, first: torch.full_like(tensors[first], torch.inf)}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "change",
     [

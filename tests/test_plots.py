@@ -93,6 +93,7 @@ def size(png: bytes) -> tuple[int, int]:
     return struct.unpack(">II", png[16:24])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", FIGURES)
 def test_figures_are_pure(name):
     before = dict(matplotlib.rcParams)
@@ -110,6 +111,7 @@ def test_themes_colour_the_whole_figure(name):
         assert {matplotlib.colors.to_hex(face) for face in faces} == {theme.background}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", [name for name in FIGURES if name not in SINGLE])
 def test_one_column_is_narrower(name):
     wide, narrow = (size(plots.png(FIGURES[name](columns=columns), dpi=50)) for columns in (2, 1))
@@ -142,6 +144,7 @@ def test_bands_hold_their_std():
     assert widths == pytest.approx([6.0, 4.0, 2.0])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("columns", [1, 2])
 @pytest.mark.parametrize("name", [*PANELS, *SINGLE])
 def test_nothing_is_cut_off(name, columns):
@@ -152,6 +155,7 @@ def test_nothing_is_cut_off(name, columns):
         assert page.x0 <= box.x0 and box.x1 <= page.x1 and page.y0 <= box.y0 and box.y1 <= page.y1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", EXTREME)
 def test_extreme_data_is_drawn_without_warnings(name):  # a warning is an error
     width, height = size(plots.png(EXTREME[name](), dpi=50))

@@ -106,6 +106,7 @@ def outputs_and_gradients(outputs, W_m, W_s):
     return [part.detach() for part in (*outputs, *gradients)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("log_std", [False, True])
 @pytest.mark.parametrize(
     ("replicas", "index"), [((), (9,)), ((), (2, 9)), ((2,), (9,)), ((2,), (2, 9)), ((2, 3), (2, 3, 4))], ids=str
@@ -132,6 +133,7 @@ def test_products_in_float32(products):
         assert (got - exact).abs().max() < 1e-6 * exact.abs().max()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("products", [by_triton, by_torch])
 def test_padding_may_name_any_column(products):
     x = sparse_rows().all()

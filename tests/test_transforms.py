@@ -58,6 +58,7 @@ def test_divergence_of_replaced_weights(net, prior):
         torch.testing.assert_close(a, b)
 
 
+@pytest.mark.slow
 @torchs_own_warnings
 @each_prior
 def test_objective_compiles_whole(net, batch, prior):

@@ -206,6 +206,7 @@ SHAPES = {  # replicas, rows, outputs, inputs: never a multiple of a tile
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("shape", SHAPES.values(), ids=SHAPES)
 @pytest.mark.parametrize("point", [True, False], ids=["a point", "random"])
 @pytest.mark.parametrize("name", ["none", "relu"])
@@ -213,6 +214,7 @@ def test_a_layer_and_its_gradients_are_those_of_the_maps(name, point, shape, lar
     compare(layer_case(*shape, point=point), Activation(name), FULL, 3e-6)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["sigmoid", "tanh"])
 def test_other_activations_after_a_layer(name, large):
     compare(layer_case((2,), 20, 10, 33), Activation(name), FULL, 5e-6)
@@ -270,6 +272,7 @@ def mask(drop):
     return (hidden(drop).a.m / hidden(None).a.m).round(decimals=4)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("p", [0.1, 0.5])
 def test_dropout_keeps_its_share_and_scales_both_moments(p, large):
     dropped, whole = hidden(dropping(p)).a, hidden(None).a
@@ -289,6 +292,7 @@ def test_every_step_replica_row_layer_and_seed_draws_a_mask_of_its_own():
         assert (first == other).float().mean() == pytest.approx(0.58, abs=0.05)
 
 
+@pytest.mark.slow
 def test_small_and_large_layers_draw_the_same_mask_again_and_again(monkeypatch):
     small = mask(dropping())
     assert torch.equal(small, mask(dropping()))

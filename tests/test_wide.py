@@ -66,6 +66,7 @@ def in_parts(a, layer, likelihood, y, chunk):
     return [rows, total.detach(), *torch.autograd.grad(total, leaves)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("chunk", [1, 8, OUTPUTS - 1, OUTPUTS])
 @pytest.mark.parametrize("replicas", [(), (2,)], ids=str)
 @pytest.mark.parametrize("case", CASES)
