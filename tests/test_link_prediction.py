@@ -387,6 +387,8 @@ GOOD = np.ones((4, 2))
         ({}, {"nodes": [0, 1]}, "0 without"),
         ({}, {"nodes": [2, 3]}, "got 0 with"),
         ({}, {"nodes": [-1]}, "nodes expects"),
+        ({}, {"codes": [["a"], ["b"], ["c"], ["d"]]}, "codes expects real numbers, got values of type <U1"),
+        ({}, {"traits": list("abcd")}, "traits expects real numbers, got values of type <U1"),
         ({}, {"traits": [1.0, 2.0]}, r"traits expects numbers for each of 4 nodes, got shape \(2, 1\)"),
         ({}, {"traits": [1.0, 2.0, np.nan, 0.0]}, "traits expects finite numbers"),
         ({}, {"traits": np.empty((4, 0))}, "traits expects numbers for each of 4 nodes"),

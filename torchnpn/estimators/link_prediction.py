@@ -290,7 +290,7 @@ def _rows(columns: int) -> int:
 def _checked_codes(codes: Any) -> tuple[Tensor, Tensor | None]:
     """Mean and variance (nodes, n), float32, the latter None where only means were given."""
     mean, variance = codes if isinstance(codes, tuple) else (codes, None)
-    mean = torch.as_tensor(np.asarray(mean) if not isinstance(mean, Tensor) else mean).float()
+    mean = _as_tensor(mean, "codes").float()
     if mean.ndim != 2 or not mean.numel():
         raise ValueError(f"codes expects means (nodes, dimensions), got shape {tuple(mean.shape)}.")
     if not bool(mean.isfinite().all()):
@@ -298,7 +298,7 @@ def _checked_codes(codes: Any) -> tuple[Tensor, Tensor | None]:
         raise ValueError(f"codes expects finite means, got others at node {node}. Give such a node the mean code.")
     if variance is None:
         return mean, None
-    variance = torch.as_tensor(np.asarray(variance) if not isinstance(variance, Tensor) else variance).float()
+    variance = _as_tensor(variance, "codes").float()
     if variance.shape != mean.shape or not bool((variance.isfinite() & (variance >= 0)).all()):
         raise ValueError(
             f"codes expects finite variances ≥ 0 of the shape of the means {tuple(mean.shape)}, got shape "
@@ -307,8 +307,17 @@ def _checked_codes(codes: Any) -> tuple[Tensor, Tensor | None]:
     return mean, variance
 
 
+def _as_tensor(values: Any, name: str) -> Tensor:
+    if isinstance(values, Tensor):
+        return values
+    array = np.asarray(values)
+    if array.dtype.kind not in "biuf":
+        raise ValueError(f"{name} expects real numbers, got values of type {array.dtype}.")
+    return torch.as_tensor(array)
+
+
 def _checked_traits(traits: Any, count: int) -> Tensor:  # (nodes, traits)
-    values = torch.as_tensor(traits if isinstance(traits, Tensor) else np.asarray(traits, dtype=np.float64))
+    values = _as_tensor(traits, "traits").double()
     values = values[:, None] if values.ndim == 1 else values
     if values.ndim != 2 or len(values) != count or not values.numel():
         raise ValueError(f"traits expects numbers for each of {count} nodes, got shape {tuple(values.shape)}.")
