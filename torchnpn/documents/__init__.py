@@ -3,6 +3,7 @@
 from torchnpn.documents.autoencoder import GAMMA, GAUSSIAN, POISSON, Autoencoder
 from torchnpn.documents.counts import checked_counts, row_max, row_sum
 from torchnpn.documents.encoder import Encoder, Reconstruction
+from torchnpn.documents.joint import JointMoments
 
 __all__ = [
     "GAMMA",
@@ -10,6 +11,7 @@ __all__ = [
     "POISSON",
     "Autoencoder",
     "Encoder",
+    "JointMoments",
     "Reconstruction",
     "checked_counts",
     "row_max",

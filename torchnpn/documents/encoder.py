@@ -10,13 +10,15 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from torchnpn.documents import joint
 from torchnpn.documents.counts import checked_counts
+from torchnpn.documents.joint import JointMoments
 from torchnpn.documents.layers import WordLinear
 from torchnpn.documents.start import linear_layers
 from torchnpn.kernels.sparse_linear import SparseBatch
 from torchnpn.likelihoods import Likelihood
 from torchnpn.moments import Moments
-from torchnpn.nn import Sequential
+from torchnpn.nn import Linear, Sequential
 from torchnpn.training import History
 from torchnpn.training.sparse_rows import SparseRows
 
@@ -25,6 +27,7 @@ if TYPE_CHECKING:
 
 _DOCUMENTS = 1_024  # encoded at a time
 _DECODED = 128  # documents whose every word is computed at a time
+_JOINT = 64  # documents whose units are taken together at a time
 
 
 class Reconstruction(NamedTuple):
@@ -56,6 +59,17 @@ class Encoder:
         """The code of each document, mean and variance as float32 arrays (documents, units)."""
         with torch.no_grad():
             return _arrays([self._code(batch) for batch in self._batches(self._inputs(counts), _DOCUMENTS)])
+
+    def joint(self, counts: Any) -> JointMoments:
+        """The code of each document with the covariances of its units: arrays (documents, units) and (…, units, units).
+
+        For Gaussian networks; see `torchnpn.documents.joint`.
+        """
+        if self.settings.family != "gaussian":
+            raise ValueError(f"joint expects a Gaussian network, got a {self.settings.family} one.")
+        with torch.no_grad():
+            parts = [self._joint_code(batch) for batch in self._batches(self._inputs(counts), _JOINT)]
+        return JointMoments(*(torch.cat(part).cpu().numpy() for part in zip(*parts, strict=True)))  # type: ignore[arg-type]
 
     def reconstruction(self, counts: Any) -> Reconstruction:
         """Loss and summed variance of each document."""
@@ -99,6 +113,14 @@ class Encoder:
         first = self.network[1]
         assert isinstance(first, WordLinear)
         code: Moments = self.network[2 : self._code_at](first.noisy(x, self.input_noise))
+        return code
+
+    def _joint_code(self, x: SparseBatch) -> JointMoments:
+        first = self.network[1]
+        assert isinstance(first, WordLinear)
+        code = joint.of_words(first, x, self.input_noise)
+        for module in list(self.network)[2 : self._code_at]:
+            code = joint.linear(module, code) if isinstance(module, Linear) else joint.activated(module, code)
         return code
 
     def _checked(self, counts: Any) -> Any:

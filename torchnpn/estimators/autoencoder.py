@@ -15,12 +15,12 @@ from sklearn.utils import check_random_state
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 
-from torchnpn.documents import GAMMA, GAUSSIAN, POISSON, Autoencoder, Reconstruction
+from torchnpn.documents import GAMMA, GAUSSIAN, POISSON, Autoencoder, JointMoments, Reconstruction
 from torchnpn.estimators import state
 from torchnpn.estimators.autoencoder_progress import tell
 from torchnpn.estimators.base import Progress
 from torchnpn.estimators.table_autoencoder import TableAutoencoder
-from torchnpn.estimators.word_autoencoder import WordAutoencoder
+from torchnpn.estimators.word_autoencoder import WordAutoencoder, refuse_for_words
 from torchnpn.likelihoods import Likelihood
 from torchnpn.moments import Moments
 from torchnpn.nn import Sequential
@@ -181,7 +181,7 @@ class NPNAutoencoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
         self._check_settings()
         X = self._check_rows(X, reset=True)
         if self._of_words:
-            _refuse_for_words(sample_weight=sample_weight, X_variance=X_variance)
+            refuse_for_words(sample_weight=sample_weight, X_variance=X_variance)
             settings = self._word_settings(int(check_random_state(self.random_state).randint(2**31 - 1)), X.shape[0])
             told = self.verbose or progress is not None
             callback = partial(tell, self.verbose, settings.epochs, progress) if told else None
@@ -268,7 +268,7 @@ class NPNAutoencoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
 
     def _check_rows(self, X: Any, reset: bool) -> Any:
         words = self._of_words if reset else isinstance(self.body_, WordAutoencoder)
-        rows = validate_data(
+        return validate_data(
             self,
             X,
             accept_sparse="csr",
@@ -277,7 +277,6 @@ class NPNAutoencoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
             ensure_non_negative=words,
             reset=reset,
         )
-        return rows
 
     @property
     def _n_features_out(self) -> int:
@@ -318,10 +317,16 @@ class NPNAutoencoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
     def _fitted(self, X_variance: Any) -> TableAutoencoder | WordAutoencoder:
         check_is_fitted(self, "body_")
         if isinstance(self.body_, WordAutoencoder):
-            _refuse_for_words(X_variance=X_variance)
+            refuse_for_words(X_variance=X_variance)
         return self.body_
 
     # Words -------------------------------------------------------------------------------------------------------
+
+    @available_if(_has_words)  # type: ignore[untyped-decorator]
+    def transform_joint(self, X: Any) -> JointMoments:
+        """For counts, in Gaussian networks: codes with the covariances of their units, for all see the same words."""
+        check_is_fitted(self, "body_")
+        return self._words.transform_joint(self._check_rows(X, reset=False))
 
     @available_if(_has_words)  # type: ignore[untyped-decorator]
     def reconstruction(self, X: Any) -> Reconstruction:
@@ -392,9 +397,3 @@ class NPNAutoencoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
             if set(found) != set(expected):
                 raise ValueError(f"An autoencoder expects the {kind} {sorted(expected)}, got {sorted(found)}.")
         return model
-
-
-def _refuse_for_words(**given: Any) -> None:
-    for name, value in given.items():
-        if value is not None:
-            raise ValueError(f'{name} is for tables, that is for the loss "noise", got it with counts. Leave it out.')

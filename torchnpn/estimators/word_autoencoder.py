@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from torchnpn.documents import Autoencoder, Encoder, Reconstruction
+from torchnpn.documents import Autoencoder, Encoder, JointMoments, Reconstruction
 from torchnpn.estimators import state
 from torchnpn.likelihoods import Likelihood
 from torchnpn.moments import Moments
@@ -50,6 +50,10 @@ class WordAutoencoder:
     def transform_dist(self, counts: Any, X_variance: None) -> Moments:
         """Codes, as arrays (documents, code)."""
         return self._precise()(counts)
+
+    def transform_joint(self, counts: Any) -> JointMoments:
+        """Codes with covariances."""
+        return self._precise().joint(counts)
 
     def score_samples(self, counts: Any, X_variance: None) -> Array:
         """Minus the loss of each document."""
@@ -95,3 +99,10 @@ class WordAutoencoder:
             network = settings.layers(features)
         state.load_module(network, arrays, "network.").eval()
         return cls(Encoder(settings, network, settings.likelihood(), History(), settings.noise_of_codes))
+
+
+def refuse_for_words(**given: Any) -> None:
+    """Raise for arguments that only tables have."""
+    for name, value in given.items():
+        if value is not None:
+            raise ValueError(f'{name} is for tables, that is for the loss "noise", got it with counts. Leave it out.')
