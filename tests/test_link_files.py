@@ -45,6 +45,19 @@ def test_all_of_it_comes_back(pairs, variance, tmp_path):
     assert io.describe(tmp_path / "links.npn")["type"] == "LinkPredictor"
 
 
+def of_covariances(**settings) -> LinkPredictor:
+    root = np.random.default_rng(1).normal(scale=0.2, size=(60, 3, 3))
+    codes = CODES.mean, root @ root.swapaxes(1, 2)
+    return LinkPredictor(variance="joint", negatives=300, random_state=0, **settings).fit(codes, LINKS)
+
+
+def test_covariances_come_back(tmp_path):
+    npn.save(model := of_covariances(), tmp_path / "links.npn")
+    loaded = npn.load(tmp_path / "links.npn")
+    np.testing.assert_array_equal(loaded.scores(range(60), range(40)), model.scores(range(60), range(40)), strict=True)
+    np.testing.assert_array_equal(loaded.predict_proba(PAIRS), model.predict_proba(PAIRS), strict=True)
+
+
 def test_settings_of_other_types_come_back(tmp_path):
     settings = {"negatives": np.float64(0.4), "precision": np.float32(2.0), "random_state": np.random.default_rng(1)}
     model = fitted(**settings)
@@ -115,7 +128,26 @@ def without(name):
     ],
 )
 def test_a_file_that_was_made_up_is_refused(change, tmp_path):
-    npn.save(fitted(variance="predictive"), path := tmp_path / "links.npn")
+    refused(fitted(variance="predictive"), change, tmp_path / "links.npn")
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        without("variance.entries"),
+        changed("variance.entries", lambda t: t[:2]),
+        changed("variance.entries", lambda t: t - 1),
+        changed("variance.entries", lambda t: t + 100),
+        changed("variance.entries", lambda t: t.float()),
+        changed("variance.left", lambda t: torch.full_like(t, torch.inf)),
+    ],
+)
+def test_covariances_that_were_made_up_are_refused(change, tmp_path):
+    refused(of_covariances(), change, tmp_path / "links.npn")
+
+
+def refused(model: LinkPredictor, change, path) -> None:
+    npn.save(model, path)
     with safetensors.safe_open(path, "pt") as opened:
         document = json.loads(opened.metadata()["torchnpn"])
     plain, tensors = change(document["object"]["plain"], safetensors.torch.load_file(path))

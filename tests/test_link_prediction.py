@@ -113,7 +113,7 @@ def test_scores_are_the_log_odds_of_pairs(use, pairs, monkeypatch):
     rows, columns = [100, 3, 119], [0, 50, 7, 89]
     every = [(i, j) for i in rows for j in columns]
     expected = model.decision_moments(every).mean
-    if use in ("predictive", "posterior"):  # without what the weights' own doubt adds
+    if use in ("predictive", "posterior", "joint"):  # without what the weights' own doubt adds
         of_codes = model.features_.variance.of(torch.tensor(every)).numpy()
         weights = (model.posterior_.mean**2 + model.posterior_.covariance.diagonal())[: of_codes.shape[1]].numpy()
         expected = expected / np.sqrt(1 + np.pi / 8 * of_codes @ weights)
@@ -137,6 +137,56 @@ def test_probability_is_an_average_over_weights_and_codes():
     probs = model.predict_proba([(i, j)])
     assert probs[0, 1] == pytest.approx(drawn, abs=0.02)  # the log-odds are taken to be Gaussian
     assert probs.sum() == pytest.approx(1.0)
+
+
+def test_independent_dimensions_are_a_case_of_covariances():
+    x, links = communities()
+    diagonal = Moments(x.mean, torch.diag_embed(x.variance))
+    for use in USES:
+        one, other = (
+            LinkPredictor(variance=use, doubt=2.0, negatives=500, random_state=0).fit(given, links)
+            for given in (x, diagonal)
+        )
+        np.testing.assert_allclose(
+            one.scores([0, 7], range(120)), other.scores([0, 7], range(120)), rtol=1e-3, atol=1e-4
+        )
+
+
+def test_log_odds_know_that_dimensions_err_together():
+    """The variance of a score against draws of both codes."""
+    x, links = communities()
+    root = 0.3 * np.random.default_rng(1).normal(size=(120, 8, 8))
+    covariance = root @ root.swapaxes(1, 2)
+    model = LinkPredictor("hadamard", "predictive", negatives=500, random_state=0)
+    model.fit((x.mean, covariance), links)
+    i, j, rng = 0, 4, np.random.default_rng(0)
+    one, other = (rng.multivariate_normal(x.mean[node].numpy(), covariance[node], 200_000) for node in (i, j))
+    w = rng.multivariate_normal(model.posterior_.mean.numpy(), model.posterior_.covariance.numpy(), 200_000)
+    drawn = (w[:, :-1] * one * other).sum(1) + w[:, -1]
+    found = model.decision_moments([(i, j)])
+    assert found.mean[0] == pytest.approx(drawn.mean(), abs=0.03)
+    assert found.variance[0] == pytest.approx(drawn.var(), rel=0.03)
+    alone = LinkPredictor("hadamard", "predictive", negatives=500, random_state=0)
+    alone.fit((x.mean, covariance.diagonal(0, 1, 2)), links)
+    assert abs(alone.decision_moments([(i, j)]).variance[0] / drawn.var() - 1) > 0.05
+
+
+def test_codes_that_err_together_link_better_by_their_covariances():
+    """Noise along one direction, large and another one for each node: by variances alone it looks like any noise."""
+    rng = np.random.default_rng(0)
+    z, along = rng.normal(size=(500, 6)), rng.normal(size=(500, 6))
+    along *= 2.5 * rng.random((500, 1)) / np.linalg.norm(along, axis=1, keepdims=True)
+    seen = z + along * rng.normal(size=(500, 1))
+    covariance = along[:, :, None] * along[:, None, :]
+    links = np.argwhere(np.triu(rng.random((500, 500)) < expit(1.5 * z @ z.T - 5), 1))
+    train, test = np.arange(400), np.arange(400, 500)
+
+    def rank(second) -> float:
+        model = LinkPredictor(variance="joint", negatives=5_000, random_state=0).fit((seen, second), links, nodes=train)
+        return link_quality(model.score_blocks(test, train), link_positions(links, test, train)).rank
+
+    together, alone = rank(covariance), rank(covariance.diagonal(0, 1, 2))
+    assert together < 0.99 * alone < 0.99 * rank(np.zeros((500, 6))), (together, alone)
 
 
 def test_a_pair_of_doubtful_codes_ranks_below_one_of_sure_codes():
@@ -231,6 +281,11 @@ def test_a_node_without_links_is_no_problem():
 GOOD = np.ones((4, 2))
 
 
+def with_one(covariance) -> np.ndarray:
+    """Covariances of four nodes, of which one is given."""
+    return np.stack([np.eye(2), np.zeros((2, 2)), np.array(covariance), np.eye(2)])
+
+
 @pytest.mark.parametrize(
     ("settings", "given", "message"),
     [
@@ -246,6 +301,11 @@ GOOD = np.ones((4, 2))
         ({}, {"codes": np.where(np.eye(4, 2) > 0, np.nan, 1.0)}, "finite means, got others at node 0"),
         ({}, {"codes": (GOOD, -GOOD)}, "finite variances"),
         ({}, {"codes": (GOOD, np.ones(4))}, "finite variances"),
+        ({}, {"codes": (GOOD, np.ones((4, 3, 3)))}, "or covariances with their last dimension twice"),
+        ({}, {"codes": (GOOD, with_one([[1.0, np.nan], [np.nan, 1.0]]))}, "covariances that are finite.* at node 2"),
+        ({}, {"codes": (GOOD, with_one([[1.0, 0.5], [0.1, 1.0]]))}, "symmetric.* at node 2"),
+        ({}, {"codes": (GOOD, with_one([[1.0, 2.0], [2.0, 1.0]]))}, "without eigenvalues below 0, .* at node 2"),
+        ({}, {"codes": (GOOD, with_one([[-1.0, 0.0], [0.0, 1.0]]))}, "without eigenvalues below 0, .* at node 2"),
         ({}, {"links": [[0, 4]]}, "links expects whole numbers from 0 to 3, got .*4"),
         ({}, {"links": [[0.5, 1]]}, "links expects whole numbers"),
         ({}, {"links": [0, 1]}, "links expects pairs of nodes"),

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from torchnpn import Moments
-from torchnpn.estimators.pair_features import CONTROLS, LENGTHS, USES, Products
+from torchnpn.estimators.pair_features import CONTROLS, LENGTHS, USES, Products, rooted
 
 NODES, SIZE, TRAIN = 40, 6, 30
 ALL = torch.cartesian_prod(torch.arange(NODES), torch.arange(NODES))
@@ -21,7 +21,7 @@ def codes(seed: int = 0) -> Moments:
 def features(use: str, length: str, x: Moments):
     """All features (nodes, nodes, features) of a use, and their variances."""
     found = USES[use](x, torch.arange(TRAIN), LENGTHS[length])
-    return [None if part is None else part.of(ALL).view(NODES, NODES, -1).numpy() for part in found]
+    return [None if part is None else part.of(ALL).view(NODES, NODES, -1).numpy() for part in found[:2]]
 
 
 def outer(values):  # (nodes, n) -> (nodes, nodes, n)
@@ -61,6 +61,51 @@ def test_predictive_variance_is_that_of_a_product():
     m, s = unit(m), s * factor
     expected = (s + m**2)[:, None] * (s + m**2)[None] - outer(m) ** 2
     np.testing.assert_allclose(features("predictive", "cosine", x)[1], expected, rtol=1e-9)
+
+
+def together(seed: int = 0) -> Moments:
+    """Codes with covariances."""
+    root = np.random.default_rng(seed).normal(size=(NODES, SIZE, SIZE))
+    return Moments(codes(seed).mean, torch.tensor(root @ root.swapaxes(1, 2)))
+
+
+@pytest.mark.parametrize(("length", "scaled"), [("hadamard", lambda values: values), ("cosine", unit)])
+def test_predictive_covariance_is_that_of_products(length, scaled):
+    """E φ_k φ_l - E φ_k E φ_l of independent nodes, whose second moments are C + m mᵀ."""
+    x = together()
+    m, C = x.mean.numpy(), x.variance.numpy()
+    factor = scaled(m) / (m - (0 if length == "hadamard" else m[:TRAIN].mean(0)))
+    m, C = scaled(m), C * factor[:, :1, None] ** 2  # one factor for all dimensions of a node
+    second = C + m[:, :, None] * m[:, None, :]
+    expected = second[:, None] * second[None] - outer(m)[..., :, None] * outer(m)[..., None, :]
+    found = USES["predictive"](x, torch.arange(TRAIN), LENGTHS[length])
+    k, other = found.entries.T.numpy()
+    twice = np.where(k == other, 1, 2)
+    values = found.variance.of(ALL).view(NODES, NODES, -1).numpy()
+    np.testing.assert_allclose(values, expected[..., k, other] * twice, rtol=1e-8, atol=1e-8)
+    assert len(k) == SIZE * (SIZE + 1) // 2
+
+
+def test_joint_has_sums_of_all_that_is_known_of_a_node():
+    x = together()
+    m, s = unit(x.mean.numpy()), x.variance.numpy().diagonal(0, 1, 2)
+    known = np.hstack([m, m**2, np.log(s + 1e-6 * s[:TRAIN].mean(0))])
+    known = (known - known[:TRAIN].mean(0)) / known[:TRAIN].std(0)
+    mean, variance = features("joint", "cosine", x)
+    np.testing.assert_allclose(mean[..., :SIZE], outer(m), rtol=1e-9, atol=1e-12)
+    np.testing.assert_allclose(mean[..., SIZE:], known[:, None] + known[None], rtol=1e-6, atol=1e-9)
+    np.testing.assert_array_equal(variance, features("predictive", "cosine", x)[1])
+
+
+@pytest.mark.parametrize("use", [use for use in USES if use not in ("predictive", "joint")])
+def test_other_uses_see_variances_only(use):
+    x = together()
+    for one, other in zip(
+        features(use, "cosine", x),
+        features(use, "cosine", Moments(x.mean, x.variance.diagonal(dim1=1, dim2=2))),
+        strict=True,
+    ):
+        np.testing.assert_array_equal(one, other)
 
 
 def test_posterior_is_that_of_a_code_seen_with_noise():
@@ -138,3 +183,27 @@ def test_controls_know_the_mean_only(control):
     one, other = (CONTROLS[control](given) for given in (x, shuffled))
     torch.testing.assert_close(one.variance, other.variance)
     torch.testing.assert_close(one.variance.mean(0), x.variance.mean(0))
+
+
+@pytest.mark.parametrize("control", CONTROLS)
+def test_controls_keep_mean_correlations(control):
+    x = together()
+    found = CONTROLS[control](x)
+    variance = found.variance.diagonal(dim1=1, dim2=2)
+    torch.testing.assert_close(
+        variance, CONTROLS[control](Moments(x.mean, x.variance.diagonal(dim1=1, dim2=2))).variance
+    )
+    mean = x.variance.mean(0)
+    size = mean.diagonal().sqrt()
+    correlation = found.variance / (variance[:, :, None] * variance[:, None, :]).sqrt()
+    torch.testing.assert_close(correlation, (mean / torch.outer(size, size)).expand_as(correlation))
+
+
+def test_roots_of_codes_that_err_together():
+    """To first order, against small draws."""
+    rng = np.random.default_rng(0)
+    mean, covariance = np.array([2.0, 0.5]), 1e-4 * np.array([[1.0, 0.6], [0.6, 0.5]])
+    draws = np.sqrt(rng.multivariate_normal(mean, covariance, 400_000))
+    found = rooted(Moments(torch.tensor(mean)[None], torch.tensor(covariance)[None]))
+    np.testing.assert_allclose(found.variance[0], np.cov(draws.T), rtol=0.02)
+    np.testing.assert_allclose(found.mean[0], draws.mean(0), rtol=1e-4)

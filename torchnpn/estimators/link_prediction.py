@@ -15,6 +15,7 @@ from sklearn.utils.validation import check_is_fitted
 from torch import Tensor
 
 from torchnpn.estimators import link_scores, state
+from torchnpn.estimators.link_inputs import checked_codes, checked_numbers, checked_pairs, checked_traits, links_among
 from torchnpn.estimators.link_posterior import LinkPosterior, learn
 from torchnpn.estimators.negative_pairs import negative_pairs
 from torchnpn.estimators.pair_features import LENGTHS, USES, PairFeatures, Products, rooted, with_sums, with_traits
@@ -39,7 +40,8 @@ class LinkPredictor(BaseEstimator):  # type: ignore[misc]
             of their own; "predictive": the score is the log-odds, moderated by the variance of the products; "expected
             cosine": doubtful codes are shorter; "shrunk" and, half as strong, "weighted": doubtful dimensions of a code
             count less; "divergence": the symmetric divergence of the two codes is a feature for each dimension;
-            "posterior": "divergence" of codes that are shrunk as in "shrunk", moderated as in "predictive".
+            "posterior": "divergence" of codes that are shrunk as in "shrunk", moderated as in "predictive"; "joint":
+            "predictive" with sums of both nodes' codes, squares and log variances, made for codes with covariances.
         doubt: What the variances are multiplied by first: those of a network may be too small or too large for this.
         root: Whether to take square roots of the codes first, which must be ≥ 0; those of gamma and Poisson networks
             gain by it.
@@ -97,14 +99,16 @@ class LinkPredictor(BaseEstimator):  # type: ignore[misc]
 
         Args:
             codes: Of all nodes, also those of which links are to be predicted: `Moments` (nodes, n) of arrays or
-                tensors, a pair (mean, variance), or means alone, whose variance is zero.
+                tensors, a pair (mean, variance) or (mean, covariance) with covariances (nodes, n, n) of the dimensions,
+                or means alone, whose variance is zero. All but "predictive" and "joint" see only variances.
             links: (links, 2) numbers of nodes, undirected. Those with a node that is not in `nodes` are left out.
             nodes: Numbers of the training nodes; None takes all.
             traits: (nodes,) or (nodes, traits) numbers that are known of all nodes beside their codes, such as the log
                 of a document's length; their products, sums and sums of squares are features.
         """
         self._check_settings()
-        mean, variance = _checked_codes(codes)
+        device = torch.device(self.device)
+        mean, variance = checked_codes(codes, device)
         if variance is None and self.variance != "none":
             raise ValueError(
                 f"variance={self.variance!r} expects codes with variances, got means alone. Give npn.Moments(mean, "
@@ -113,24 +117,23 @@ class LinkPredictor(BaseEstimator):  # type: ignore[misc]
         if self.root and bool((mean < 0).any()):
             raise ValueError(f"root=True expects codes ≥ 0, got {float(mean.min()):.4g}. Leave root out.")
         count = len(mean)
-        nodes = np.arange(count) if nodes is None else np.unique(_checked_numbers(nodes, count, "nodes"))
-        positive = _links_among(_checked_pairs(links, count, "links"), nodes)
+        nodes = np.arange(count) if nodes is None else np.unique(checked_numbers(nodes, count, "nodes"))
+        positive = links_among(checked_pairs(links, count, "links"), nodes)
         negative = nodes[negative_pairs(len(nodes), positive, self.negatives, np.random.default_rng(self.random_state))]
         if not len(positive) or not len(negative):
             raise ValueError(
                 f"fit expects pairs with and without a link among the {len(nodes)} training nodes, got {len(positive)} "
                 f"with and {len(negative)} without."
             )
-        device = torch.device(self.device)
-        on_device = Moments(mean.to(device), None if variance is None else self.doubt * variance.to(device))
+        x = Moments(mean, None if variance is None else self.doubt * variance)
         if self.root:
-            on_device = rooted(on_device)
+            x = rooted(x)
         train = torch.from_numpy(nodes).to(device)
-        self.features_ = USES[self.variance](on_device, train, LENGTHS[self.pairs])
+        self.features_ = USES[self.variance](x, train, LENGTHS[self.pairs])
         if self.sums:
-            self.features_ = with_sums(self.features_, on_device, train)
+            self.features_ = with_sums(self.features_, x, train)
         if traits is not None:
-            self.features_ = with_traits(self.features_, _checked_traits(traits, count).to(on_device.mean), train)
+            self.features_ = with_traits(self.features_, checked_traits(traits, count).to(x.mean), train)
         self._learn(nodes[positive], negative)
         return self
 
@@ -186,7 +189,7 @@ class LinkPredictor(BaseEstimator):  # type: ignore[misc]
     def _log_odds(self, pairs: Any) -> Moments:
         check_is_fitted(self, "posterior_")
         left = self.features_.mean.left
-        index = torch.from_numpy(_checked_pairs(pairs, len(left), "pairs")).to(left.device)
+        index = torch.from_numpy(checked_pairs(pairs, len(left), "pairs")).to(left.device)
         found = [
             link_scores.pair_moments(part, self.features_, self.posterior_)
             for part in index.split(_rows(left.shape[1]))
@@ -203,7 +206,7 @@ class LinkPredictor(BaseEstimator):  # type: ignore[misc]
         check_is_fitted(self, "posterior_")
         count, device = len(self.features_.mean.left), self.features_.mean.left.device
         across, down = (
-            torch.from_numpy(_checked_numbers(given, count, name)).to(device)
+            torch.from_numpy(checked_numbers(given, count, name)).to(device)
             for given, name in ((columns, "columns"), (rows, "rows"))
         )
         for part in down.split(_rows(len(across))):
@@ -228,11 +231,13 @@ class LinkPredictor(BaseEstimator):  # type: ignore[misc]
             "posterior.mean": self.posterior_.mean,
             "posterior.covariance": self.posterior_.covariance,
         }
-        for name, products in self.features_._asdict().items():
+        for name, products in (("mean", self.features_.mean), ("variance", self.features_.variance)):
             if products is not None:
                 arrays |= {f"{name}.{part}": value for part, value in products._asdict().items()}
                 if products.right is products.left:
                     del arrays[f"{name}.right"]
+        if self.features_.entries is not None and not _is_diagonal(self.features_.entries):
+            arrays["variance.entries"] = self.features_.entries
         return plain, arrays
 
     @classmethod
@@ -245,14 +250,10 @@ class LinkPredictor(BaseEstimator):  # type: ignore[misc]
             raise ValueError(
                 f"A link model expects a precision above 0 and two numbers of pairs, got {precision}, {pairs}."
             )
-        mean, variance = _read_products(arrays, "mean"), None
-        if model.variance in ("predictive", "posterior"):
-            variance = _read_products(arrays, "variance")
-            if len(variance.left) != len(mean.left) or variance.features > mean.features:
-                raise ValueError("variance expects the nodes and the first features of mean, got others.")
-            if bool((variance.left < 0).any() | (variance.right < 0).any()):
-                raise ValueError("variance expects numbers ≥ 0, got others.")
-        model.features_ = PairFeatures(mean, variance)
+        mean = _read_products(arrays, "mean")
+        model.features_ = PairFeatures(mean)
+        if model.variance in ("predictive", "posterior", "joint"):
+            model.features_ = PairFeatures(mean, *_read_variance(arrays, mean))
         size = mean.features + 1
         posterior = LinkPosterior(
             torch.from_numpy(state.checked_array(arrays, "posterior.mean", (size,))),
@@ -283,73 +284,22 @@ def _read_products(arrays: dict[str, Any], name: str) -> Products:
     return Products(left, right, feature)
 
 
+def _read_variance(arrays: dict[str, Any], mean: Products) -> tuple[Products, Tensor]:
+    """Variances or covariances of features from a file, and to which they belong; of variances that is not stored."""
+    variance = _read_products(arrays, "variance")
+    entries = arrays.get("variance.entries", torch.arange(variance.features).expand(2, -1).T)
+    if entries.dtype != torch.int64 or entries.shape != (variance.features, 2):
+        raise ValueError(f"variance.entries expects two whole numbers for each of {variance.features}, got others.")
+    if len(variance.left) != len(mean.left) or entries.min() < 0 or entries.max() >= mean.features:
+        raise ValueError("variance expects the nodes and the first features of mean, got others.")
+    if _is_diagonal(entries) and bool((variance.left < 0).any() | (variance.right < 0).any()):
+        raise ValueError("variance expects numbers ≥ 0, got others.")
+    return variance, entries
+
+
+def _is_diagonal(entries: Tensor) -> bool:
+    return bool((entries[:, 0] == entries[:, 1]).all())
+
+
 def _rows(columns: int) -> int:
     return max(1, _ELEMENTS // columns)
-
-
-def _checked_codes(codes: Any) -> tuple[Tensor, Tensor | None]:
-    """Mean and variance (nodes, n), float32, the latter None where only means were given."""
-    mean, variance = codes if isinstance(codes, tuple) else (codes, None)
-    mean = _as_tensor(mean, "codes").float()
-    if mean.ndim != 2 or not mean.numel():
-        raise ValueError(f"codes expects means (nodes, dimensions), got shape {tuple(mean.shape)}.")
-    if not bool(mean.isfinite().all()):
-        node = int((~mean.isfinite().all(1)).nonzero()[0])
-        raise ValueError(f"codes expects finite means, got others at node {node}. Give such a node the mean code.")
-    if variance is None:
-        return mean, None
-    variance = _as_tensor(variance, "codes").float()
-    if variance.shape != mean.shape or not bool((variance.isfinite() & (variance >= 0)).all()):
-        raise ValueError(
-            f"codes expects finite variances ≥ 0 of the shape of the means {tuple(mean.shape)}, got shape "
-            f"{tuple(variance.shape)} or other values."
-        )
-    return mean, variance
-
-
-def _as_tensor(values: Any, name: str) -> Tensor:
-    if isinstance(values, Tensor):
-        return values
-    array = np.asarray(values)
-    if array.dtype.kind not in "biuf":
-        raise ValueError(f"{name} expects real numbers, got values of type {array.dtype}.")
-    return torch.as_tensor(array)
-
-
-def _checked_traits(traits: Any, count: int) -> Tensor:  # (nodes, traits)
-    values = _as_tensor(traits, "traits").double()
-    values = values[:, None] if values.ndim == 1 else values
-    if values.ndim != 2 or len(values) != count or not values.numel():
-        raise ValueError(f"traits expects numbers for each of {count} nodes, got shape {tuple(values.shape)}.")
-    if not bool(values.isfinite().all()):
-        raise ValueError("traits expects finite numbers, got NaN or infinity. Fill in what is not known.")
-    return values
-
-
-def _checked_numbers(given: Any, count: int, name: str) -> NDArray[np.int64]:
-    """Numbers of nodes."""
-    array = np.asarray(given if hasattr(given, "shape") else list(given))
-    if not array.size:
-        raise ValueError(f"{name} expects at least one node, got none.")
-    if array.dtype.kind not in "iu" or array.min() < 0 or array.max() >= count:
-        wrong = array[(array < 0) | (array >= count)] if array.dtype.kind in "iu" else array
-        raise ValueError(f"{name} expects whole numbers from 0 to {count - 1}, got {wrong.flat[0].item()!r}.")
-    return array.astype(np.int64)
-
-
-def _checked_pairs(given: Any, count: int, name: str) -> NDArray[np.int64]:
-    pairs = _checked_numbers(given, count, name)
-    if pairs.ndim != 2 or pairs.shape[1] != 2:
-        raise ValueError(f"{name} expects pairs of nodes (pairs, 2), got shape {pairs.shape}.")
-    return pairs
-
-
-def _links_among(links: NDArray[np.int64], nodes: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Links between `nodes`, by their places there: i < j, each once; self-links are left out."""
-    place = np.full(max(int(links.max()), int(nodes.max())) + 1, -1)
-    place[nodes] = np.arange(len(nodes))
-    ends = np.sort(place[links], axis=1)
-    ends = ends[(ends[:, 0] >= 0) & (ends[:, 0] < ends[:, 1])]
-    keys = np.sort(ends @ np.array([len(nodes), 1]))  # a number for each pair: ten times as fast as unique rows
-    first = np.diff(keys, prepend=-1) > 0
-    return np.stack(np.divmod(keys[first], len(nodes)), axis=1)

@@ -1,8 +1,8 @@
 """Log-odds of links under the posterior of the weights: of some pairs, and of all pairs of many nodes by products.
 
-With features φ of mean m and variance s, and weights w ~ N(μ, S) without the intercept's place in φ, which is 1:
+With features φ of mean m and covariance C, and weights w ~ N(μ, S) without the intercept's place in φ, which is 1:
 
-    a_m = μ·m,    a_s = mᵀ S m + s·(μ² + diag S).
+    a_m = μ·m,    a_s = mᵀ S m + Σ_kl C_kl (μ_k μ_l + S_kl).
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from torchnpn.estimators.link_posterior import LinkPosterior
-from torchnpn.estimators.pair_features import PairFeatures, Products
+from torchnpn.estimators.pair_features import PairFeatures
 from torchnpn.moments import Moments
 
 
@@ -23,24 +23,27 @@ def pair_moments(pairs: Tensor, features: PairFeatures, posterior: LinkPosterior
     m = F.pad(features.mean.of(pairs).double(), (0, 1), value=1.0)
     variance = ((m @ posterior.covariance) * m).sum(1)
     if features.variance is not None:
-        variance = variance + features.variance.of(pairs).double() @ _of_uncertain(features.variance, posterior)
+        of_codes = features.variance.of(pairs).double() @ _of_uncertain(features, posterior)
+        variance = variance + of_codes.clamp_min(0)  # ≥ 0 but for rounding
     return Moments(m @ posterior.mean, variance)
 
 
 def score(rows: Tensor, columns: Tensor, features: PairFeatures, posterior: LinkPosterior) -> Tensor:
     """The log-odds of all pairs of `rows` and `columns`, float32: their means, moderated where features have variances.
 
-    Moderated log-odds are a_m/√(1 + π/8 s·(μ² + diag S)), for E σ(a) rises with them, nearly. What the weights add to
+    Moderated log-odds are a_m/√(1 + π/8 Σ C (μ μᵀ + S)), for E σ(a) rises with them, nearly. What the weights add to
     the variance, mᵀ S m, falls with every pair learnt from, and would cost a product for each weight: it is left out.
     """
     weight = posterior.mean.to(features.mean.left.dtype)
     mean = features.mean.weighted(rows, columns, weight[:-1]) + weight[-1]
     if features.variance is None:
         return mean
-    variance = features.variance.weighted(rows, columns, _of_uncertain(features.variance, posterior).to(weight))
-    return mean * torch.rsqrt(1 + math.pi / 8 * variance)
+    variance = features.variance.weighted(rows, columns, _of_uncertain(features, posterior).to(weight))
+    return mean * torch.rsqrt(1 + math.pi / 8 * variance.clamp_min(0))  # ≥ 0 but for rounding
 
 
-def _of_uncertain(features: Products, posterior: LinkPosterior) -> Tensor:
-    """μ² + diag S, what the variance of a feature is multiplied by."""
-    return (posterior.mean**2 + posterior.covariance.diagonal())[: features.features]
+def _of_uncertain(features: PairFeatures, posterior: LinkPosterior) -> Tensor:
+    """μ_k μ_l + S_kl, what the covariance of two features is multiplied by."""
+    assert features.entries is not None
+    k, other = features.entries.T
+    return posterior.mean[k] * posterior.mean[other] + posterior.covariance[k, other]

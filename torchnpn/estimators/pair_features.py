@@ -60,12 +60,17 @@ class Products(NamedTuple):
 
 
 class PairFeatures(NamedTuple):
-    """Means of the features of pairs, and the variances of the first of them where a prediction is to know them."""
+    """Means of the features of pairs, and the variances of the first of them where a prediction is to know them.
+
+    Where dimensions of codes err together, so do features. A "feature" of `variance` is then the covariance of two.
+    """
 
     mean: Products
     variance: Products | None = None  # of features that are certain, which come last, there is none
+    entries: Tensor | None = None  # (features of `variance`, 2): which two each belongs to; (k, k) for a variance
 
 
+# Of a code, `variance` may also be the covariance of its dimensions, (nodes, n, n).
 Length = Callable[[Moments, Tensor], Moments]  # of codes and the numbers of the training nodes
 Use = Callable[[Moments, Tensor, Length], PairFeatures]
 
@@ -82,7 +87,9 @@ def unit(x: Moments, nodes: Tensor) -> Moments:
     """√n (m - m̄)/|m - m̄|, and the variance scaled alike; a code at m̄ becomes zero."""
     centred = x.mean - x.mean[nodes].mean(0)
     scale = _scale(centred.square().mean(1, keepdim=True))
-    return Moments(centred * scale, None if x.variance is None else x.variance * scale**2)
+    if x.variance is None:
+        return Moments(centred * scale)
+    return Moments(centred * scale, x.variance * (scale if x.variance.ndim == 2 else scale[..., None]) ** 2)
 
 
 def _scale(square: Tensor) -> Tensor:
@@ -91,8 +98,10 @@ def _scale(square: Tensor) -> Tensor:
 
 def rooted(x: Moments) -> Moments:
     """√m of codes m ≥ 0, and to first order its variance s/(4 m): large amounts then no longer drown small ones."""
-    variance = None if x.variance is None else torch.where(x.mean > 0, x.variance / (4 * x.mean), 0.0)
-    return Moments(x.mean.sqrt(), variance)
+    slope = torch.where(x.mean > 0, 0.5 * x.mean.rsqrt(), 0.0)
+    if x.variance is None or x.variance.ndim == x.mean.ndim:
+        return Moments(x.mean.sqrt(), None if x.variance is None else x.variance * slope**2)
+    return Moments(x.mean.sqrt(), slope[:, :, None] * x.variance * slope[:, None, :])
 
 
 def with_sums(features: PairFeatures, x: Moments, nodes: Tensor) -> PairFeatures:
@@ -138,12 +147,25 @@ def _logs(x: Moments, nodes: Tensor) -> Tensor:
 
 
 def predictive(x: Moments, nodes: Tensor, length: Length) -> PairFeatures:
-    """m_i m_j with the variance of a product of independent variables, s_i (s_j + m_j²) + m_i² s_j, after `length`."""
-    m, s = length(Moments(x.mean, _variance(x)), nodes)
-    assert s is not None
-    mean = Products.hadamard(m)
-    left, right = torch.cat([s, m**2], 1), torch.cat([s + m**2, s], 1)
-    return PairFeatures(mean, Products(left, right, mean.feature.repeat(2)))
+    """m_i m_j, after `length`, with the covariances of their products: of independent nodes with means m, covariances C
+
+        Cov(φ_k, φ_l) = C_i,kl (C_j,kl + m_j,k m_j,l) + m_i,k m_i,l C_j,kl,
+
+    which for dimensions that are independent, too, is a variance, s_i (s_j + m_j²) + m_i² s_j.
+    """
+    m, C = length(Moments(x.mean, _second(x)), nodes)
+    assert C is not None
+    n = m.shape[1]
+    if C.ndim == 2:
+        squares, entries, factor = m**2, torch.arange(n, device=m.device).expand(2, n), m.new_ones(n)
+    else:
+        entries = torch.triu_indices(n, n, device=m.device)
+        k, other = entries
+        squares, C = m[:, k] * m[:, other], C[:, k, other]
+        factor = torch.where(k == other, 1.0, 2.0)  # (k, l) stands for (l, k), too
+    left, right = torch.cat([C * factor, squares * factor], 1), torch.cat([C + squares, C], 1)
+    number = torch.arange(C.shape[1], device=m.device)
+    return PairFeatures(Products.hadamard(m), Products(left, right, number.repeat(2)), entries.T)
 
 
 def expected_cosine(x: Moments, nodes: Tensor, length: Length) -> PairFeatures:
@@ -200,7 +222,19 @@ def posterior(x: Moments, nodes: Tensor, length: Length) -> PairFeatures:
     """
     known = _given_spread(x, nodes)
     doubts = _standard_sums(_logs(Moments(x.mean, _variance(x).mean(1, keepdim=True)), nodes), nodes)
-    return PairFeatures(divergence(known, nodes, length).mean.beside(doubts), predictive(known, nodes, length).variance)
+    moderating = predictive(known, nodes, length)
+    return moderating._replace(mean=divergence(known, nodes, length).mean.beside(doubts))
+
+
+def joint(x: Moments, nodes: Tensor, length: Length) -> PairFeatures:
+    """`predictive`, and what makes a node link at all: sums over both nodes of m and m², after `length`, and of log s.
+
+    Made for codes with covariances. Dimensions that err together then moderate a score as they should, and nothing else
+    need be done about doubtful codes.
+    """
+    products, m = predictive(x, nodes, length), length(Moments(x.mean), nodes).mean
+    sums = _standard_sums(torch.cat([m, m**2, _logs(x, nodes)], 1), nodes)
+    return products._replace(mean=products.mean.beside(sums))
 
 
 def _given_spread(x: Moments, nodes: Tensor) -> Moments:
@@ -215,8 +249,15 @@ def _known(x: Moments, nodes: Tensor) -> Tensor:
     return torch.where(total > 0, t / total, torch.ones_like(total))
 
 
-def _variance(x: Moments) -> Tensor:
+def _second(x: Moments) -> Tensor:
+    """Variances or covariances."""
     return torch.zeros_like(x.mean) if x.variance is None else x.variance
+
+
+def _variance(x: Moments) -> Tensor:
+    """Variances, also of codes with covariances."""
+    second = _second(x)
+    return second if second.ndim == 2 else second.diagonal(dim1=1, dim2=2)
 
 
 LENGTHS: dict[str, Length] = {"hadamard": raw, "cosine": unit}
@@ -229,6 +270,7 @@ USES: dict[str, Use] = {
     "weighted": weighted,
     "divergence": divergence,
     "posterior": posterior,
+    "joint": joint,
 }
 
 
@@ -237,22 +279,31 @@ USES: dict[str, Use] = {
 
 def average(x: Moments) -> Moments:
     """Codes whose variance is the mean of its dimension, the same for every node."""
-    return _like(x, torch.ones_like(x.mean))
+    return with_variance(x, torch.ones_like(x.mean))
 
 
 def square_of_mean(x: Moments) -> Moments:
     """Codes whose log variance is m², but for constants: no more is known than the mean."""
-    return _like(x, torch.exp(x.mean**2 / x.mean.square().max()))
+    return with_variance(x, torch.exp(x.mean**2 / x.mean.square().max()))
 
 
 def log_of_mean(x: Moments) -> Moments:
     """Codes whose log variance is 2 log |m|, but for constants: as if one parameter gave both moments."""
-    return _like(x, x.mean**2)
+    return with_variance(x, x.mean**2)
 
 
-def _like(x: Moments, variance: Tensor) -> Moments:
-    """The codes with another variance, scaled to the mean variance of each dimension."""
-    return Moments(x.mean, variance * _variance(x).mean(0) / variance.mean(0))
+def with_variance(x: Moments, variance: Tensor) -> Moments:
+    """The codes with another variance, scaled to the mean variance of each dimension.
+
+    Those with covariances keep their mean correlations, so that what a control lacks is what is known of each node.
+    """
+    scaled = variance * _variance(x).mean(0) / variance.mean(0)
+    if _second(x).ndim == 2:
+        return Moments(x.mean, scaled)
+    mean, std = _second(x).mean(0), scaled.sqrt()
+    size = mean.diagonal().sqrt()
+    correlation = torch.where(torch.outer(size, size) > 0, mean / torch.outer(size, size), 0.0)
+    return Moments(x.mean, std[:, :, None] * correlation * std[:, None, :])
 
 
 CONTROLS: dict[str, Callable[[Moments], Moments]] = {
