@@ -26,6 +26,7 @@ from torchnpn.experiments import (
 )
 from torchnpn.experiments import record as records
 from torchnpn.experiments.link_methods import (
+    DIRECTIONS,
     DISTANCES,
     MEAN,
     MEANS,
@@ -33,8 +34,11 @@ from torchnpn.experiments.link_methods import (
     PAPER,
     PAPER_MEAN,
     SUMS,
+    USES,
+    Codes,
     View,
     controls,
+    prepared,
 )
 from torchnpn.experiments.link_settings import Choice
 
@@ -134,7 +138,7 @@ def of_groups(documents, seed: int = 0) -> Moments:
 
 def test_cosine_is_that_of_dense_vectors(documents):
     codes, _ = links.learnt(METHODS["tfidf"].settings, documents.counts, CPU)
-    dense = codes.mean.toarray()
+    dense = codes.own.mean.toarray()
     task = links.tasks(DOCUMENTS, documents.links, 0)["nodes"]
     scores = dense[task.rows] @ dense[task.columns].T
     ranks = []
@@ -171,13 +175,25 @@ def test_controls_do_not_see_the_variance(documents):
     judge = links.judge(documents, "vae", 0, QUICK)
 
     def changed(view) -> float:
-        one, other = (judge.found(given, view, task).rank for given in (codes, shuffled))
+        one, other = (judge.found(Codes(given), view, task).rank for given in (codes, shuffled))
         return abs(one / other - 1)
 
-    for use in (View("cosine", "features"), View("cosine", "shrunk"), View("cosine", "posterior")):
+    for use in (View("cosine", use) for use in ("features", "shrunk", "posterior", "joint")):
         assert changed(use) > 1e-3 and {view.control for view in controls(use)} >= {"m²", "log m", "length"}
         assert all(changed(view) < 1e-3 for view in controls(use) if view.control != "length")
-    assert changed(MEAN) == 0 == changed(DISTANCES)
+    assert changed(MEAN) == 0 == changed(DISTANCES) == changed(DIRECTIONS)
+
+
+def test_only_the_joint_use_sees_covariances():
+    own, other = (Moments(torch.full((3, 2), value), torch.full((3, 2), value)) for value in (1.0, 2.0))
+    codes = Codes(own, Moments(other.mean, torch.diag_embed(other.variance)))
+    for view in (*MEANS, *USES):
+        found = link_methods.seen(codes, torch.ones(3), view)
+        assert float(found.mean[0, 0]) == (2.0 if view.variance == "joint" else 1.0), view
+    assert link_methods.seen(Codes(own), torch.ones(3), USES[-1]) is own
+    gaussian, _ = links.learnt(prepared(METHODS["gaussian"], {}, 0, CPU, quick=True), np.eye(30), CPU)
+    assert gaussian.joint.variance.shape == (30, 10, 10)
+    assert links.learnt(prepared(METHODS["vae"], {}, 0, CPU, quick=True), np.eye(30), CPU)[0].joint is None
 
 
 def test_a_view_with_length_knows_who_is_long():
@@ -186,7 +202,7 @@ def test_a_view_with_length_knows_who_is_long():
     words = torch.tensor(rng.permutation(np.repeat([10.0, 1000.0], 60)))
     long = np.flatnonzero(words.numpy() > 100)
     pairs = np.array([(i, j) for i in long for j in long if i < j and rng.random() < 0.3])
-    codes = Moments(torch.tensor(rng.normal(size=(120, 2))))
+    codes = Codes(Moments(torch.tensor(rng.normal(size=(120, 2)))))
     task = links.between_nodes(pairs, np.arange(90), np.arange(90, 120))
     judge = links.Judge(words, 0, 2_000, False, CPU)
     assert judge.found(codes, MEAN, task).auc > 0.7 > 0.6 > judge.found(codes, SUMS, task).auc

@@ -11,7 +11,7 @@ from torch import Tensor
 from torchnpn.baselines.document_autoencoders import StackedAutoencoder, VariationalAutoencoder
 from torchnpn.baselines.document_codes import DocumentCodes, LatentSemantics, TfIdf
 from torchnpn.documents import GAMMA, GAUSSIAN, POISSON
-from torchnpn.estimators.pair_features import CONTROLS
+from torchnpn.estimators.pair_features import CONTROLS, with_variance
 from torchnpn.moments import Moments
 
 Setting = dict[str, Any]
@@ -65,6 +65,13 @@ def prepared(method: Method, changes: Setting, seed: int, device: torch.device, 
     )
 
 
+class Codes(NamedTuple):
+    """Of all documents, as the network's own pass has them; and with covariances, which the use "joint" is made for."""
+
+    own: Moments
+    joint: Moments | None = None  # its variance is (documents, n, n)
+
+
 class View(NamedTuple):
     """Arguments of `LinkPredictor`, what stands for the variance if it is a control, and whether it knows lengths."""
 
@@ -93,16 +100,18 @@ LENGTH, ZERO = "length", "0"  # in place of the variance: a function of how many
 PAPER_MEAN, PAPER = View("hadamard", "none"), View("hadamard", "features")
 PRODUCTS, SUMS = View("cosine", "none"), View("cosine", "none", sums=True)
 MEAN, DISTANCES = known("none"), known("divergence", control=ZERO)  # the latter: of means, squared
+DIRECTIONS = known("joint", control=ZERO)  # sums of means of one length, and of their squares
 TRIED_MEANS = SUMS, PRODUCTS  # with every setting of a search
 TRIED = (
     *(View("cosine", use, sums=True) for use in ("features", "predictive", "divergence")),
     *(View("cosine", use, doubt, sums=True) for use in ("shrunk", "weighted") for doubt in (1.0, 3.0)),
     View("cosine", "features"),
 )
-MEANS = MEAN, DISTANCES  # from which it chooses with the best settings
+MEANS = MEAN, DISTANCES, DIRECTIONS  # from which it chooses with the best settings
 USES = (
     *map(known, ("features", "predictive", "divergence", "shrunk")),
     *(known("posterior", doubt) for doubt in (0.5, 1.0, 2.0)),
+    *(known("joint", doubt) for doubt in (0.5, 1.0)),
 )
 
 
@@ -118,27 +127,28 @@ def controls(use: View) -> tuple[View, ...]:
     return tuple(use._replace(control=kind) for kind in kinds)
 
 
-def seen(codes: Moments, words: Tensor, view: View) -> Moments:
+def seen(codes: Codes, words: Tensor, view: View) -> Moments:
     """Codes as a view sees them; `words` is how many a document has, (documents,)."""
+    x = codes.joint if view.variance == "joint" and codes.joint is not None else codes.own
     if view.variance == "none":
-        return Moments(codes.mean)
+        return Moments(x.mean)
     if view.control == ZERO:
-        return Moments(codes.mean, torch.zeros_like(codes.mean))
+        return Moments(x.mean, torch.zeros_like(x.mean))
     if view.control == LENGTH:
-        return known_by_length(codes, words)
-    return CONTROLS[view.control](codes) if view.control else codes
+        return known_by_length(x, words)
+    return CONTROLS[view.control](x) if view.control else x
 
 
-def known_by_length(codes: Moments, words: Tensor) -> Moments:
+def known_by_length(x: Moments, words: Tensor) -> Moments:
     """Codes whose log variance is a + b l + c l² with l = log(1 + words), by least squares for each dimension.
 
     Long documents are better known: if this does as well as the variance, then length is all that the variance says.
     It is scaled to the mean variance of each dimension.
     """
-    assert codes.variance is not None
-    mean = codes.variance.mean(0)
-    logs = torch.log(torch.where(mean > 0, codes.variance + _LEAST * mean, 1.0)).double()
+    assert x.variance is not None
+    variance = x.variance if x.variance.ndim == 2 else x.variance.diagonal(dim1=1, dim2=2)
+    mean = variance.mean(0)
+    logs = torch.log(torch.where(mean > 0, variance + _LEAST * mean, 1.0)).double()
     powers = torch.log1p(words.double())[:, None] ** torch.arange(3)
     fitted = powers @ torch.linalg.lstsq(powers, logs, driver="gelsd").solution
-    variance = torch.exp(fitted - fitted.max(0).values)
-    return Moments(codes.mean, (variance * mean / variance.mean(0)).to(codes.mean.dtype))
+    return with_variance(x, torch.exp(fitted - fitted.max(0).values).to(x.mean.dtype))

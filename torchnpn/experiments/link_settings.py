@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from torchnpn.experiments.link_methods import DISTANCES, METHODS, Setting, View, known
+from torchnpn.experiments.link_methods import DIRECTIONS, DISTANCES, METHODS, Setting, View, known
 
 EPOCHS = 30  # on the graphs that were searched, where the search chose no other; others have the methods' own
 
@@ -28,23 +28,23 @@ _SHARP = _DECAY | {"masking": 0.8, "input_noise": 0.0, "kl_weight": 0.0001, "enc
 _SMOOTH = _SHARP | {"kl_weight": 0.01, "prior_precision": "evidence", "weight_decay": 0.2}
 _ONCE = _DECAY | {"binary": True, "beta": 0.01}
 _COUNTED: Setting = {"learning_rate": 0.1, "loss": "poisson", "epochs": 90, "masking": 0.8}
-_DIVERGENCE, _FEATURES, _POSTERIOR = known("divergence"), known("features"), known("posterior", doubt=0.5)
+_DIVERGENCE, _FEATURES, _JOINT = known("divergence"), known("features"), known("joint", doubt=0.5)
 CHOSEN: dict[str, dict[str, Choice]] = {
     "citeulike-t": {
-        "gaussian": Choice(_SHARP, _POSTERIOR),
+        "gaussian": Choice(_SHARP, known("joint")),
         "gamma": Choice(_COUNTED | {"encoding_noise": 0.8}, _FEATURES),
         "poisson": Choice(_COUNTED | {"tau": 0.01}, _DIVERGENCE),
-        "sae": Choice(_DECAY | {"weight_decay": 1.0}),
-        "sdae": Choice(_DECAY | {"epochs": 100, "masking": 0.8}),
-        "vae": Choice(_ONCE, _DIVERGENCE),
+        "sae": Choice(_DECAY | {"weight_decay": 1.0}, mean=DIRECTIONS),
+        "sdae": Choice(_DECAY | {"epochs": 100, "masking": 0.8}, mean=DIRECTIONS),
+        "vae": Choice(_ONCE | {"epochs": 100}, _DIVERGENCE, DIRECTIONS),
     },
     "arxiv": {
-        "gaussian": Choice(_SMOOTH | {"learning_rate": 0.01, "epochs": 150}, _POSTERIOR),
-        "gamma": Choice(_COUNTED, _FEATURES),
-        "poisson": Choice({"learning_rate": 0.1, "epochs": 60, "masking": 0.8}, _FEATURES),
-        "sae": Choice(_DECAY | {"weight_decay": 1.2}),
-        "sdae": Choice(_DECAY | {"epochs": 150, "masking": 0.75}),
-        "vae": Choice(_ONCE | {"epochs": 150}, _DIVERGENCE),
+        "gaussian": Choice(_SMOOTH | {"learning_rate": 0.01, "epochs": 150}, _JOINT, DIRECTIONS),
+        "gamma": Choice(_COUNTED, _FEATURES, DIRECTIONS),
+        "poisson": Choice({"learning_rate": 0.1, "epochs": 60, "masking": 0.8}, _FEATURES, DIRECTIONS),
+        "sae": Choice(_DECAY | {"weight_decay": 1.2}, mean=DIRECTIONS),
+        "sdae": Choice(_DECAY | {"epochs": 150, "masking": 0.75}, mean=DIRECTIONS),
+        "vae": Choice(_ONCE | {"epochs": 150}, _JOINT, DIRECTIONS),
     },
 }
 _ELSEWHERE = "citeulike-t"  # whose settings other data sets take

@@ -24,9 +24,10 @@ from torchnpn import datasets
 from torchnpn.baselines.document_codes import DocumentCodes
 from torchnpn.datasets.documents import Documents
 from torchnpn.datasets.splits import link_split, node_split
+from torchnpn.documents import Encoder
 from torchnpn.estimators.link_prediction import LinkPredictor
 from torchnpn.experiments.experiment import Cell, Experiment, Options, Progress, Record
-from torchnpn.experiments.link_methods import METHODS, View, prepared, seen, views
+from torchnpn.experiments.link_methods import METHODS, Codes, View, prepared, seen, views
 from torchnpn.experiments.link_settings import Choice, chosen
 from torchnpn.experiments.links_page import headline, section
 from torchnpn.experiments.tables import rounded
@@ -97,7 +98,7 @@ class Cost(NamedTuple):
     peak_bytes: int | None
 
 
-def learnt(settings: DocumentCodes, counts: Any, device: torch.device) -> tuple[Moments, Cost]:
+def learnt(settings: DocumentCodes, counts: Any, device: torch.device) -> tuple[Codes, Cost]:
     """The codes of the documents that they are learnt from: tensors, or sparse arrays; and what that cost."""
     on_gpu = device.type == "cuda"
     if on_gpu:
@@ -111,8 +112,14 @@ def learnt(settings: DocumentCodes, counts: Any, device: torch.device) -> tuple[
     cost = Cost(rounded(seconds), torch.cuda.max_memory_allocated(device) - before if on_gpu else None)
     codes = encode(counts)
     if scipy.sparse.issparse(codes.mean):
-        return codes, cost
-    return Moments(*(None if part is None else torch.as_tensor(part) for part in codes)), cost  # type: ignore[arg-type]
+        return Codes(codes), cost
+    if isinstance(encode, Encoder) and encode.settings.family == "gaussian":
+        return Codes(_tensors(codes), _tensors(encode.joint(counts))), cost
+    return Codes(_tensors(codes)), cost
+
+
+def _tensors(codes: Any) -> Moments:
+    return Moments(*(None if part is None else torch.as_tensor(part) for part in codes))  # type: ignore[arg-type]
 
 
 class Judge(NamedTuple):
@@ -132,10 +139,10 @@ class Judge(NamedTuple):
     root: bool
     device: torch.device
 
-    def found(self, codes: Moments, view: View, task: Task) -> LinkQuality:
+    def found(self, codes: Codes, view: View, task: Task) -> LinkQuality:
         """How a view of codes does on a task; sparse codes have one view, their cosine."""
-        if scipy.sparse.issparse(codes.mean):
-            return link_quality(cosines(codes.mean, task, self.device), task.true, task.left_out)
+        if scipy.sparse.issparse(codes.own.mean):
+            return link_quality(cosines(codes.own.mean, task, self.device), task.true, task.left_out)
         predictor = LinkPredictor(
             view.pairs,
             view.variance,
@@ -186,7 +193,7 @@ def figures(
         codes, cost = learnt(settings, data.counts, options.device)
         result["seconds_per_epoch"].append(cost.seconds)
         result["peak_bytes"].append(cost.peak_bytes)
-        sparse = scipy.sparse.issparse(codes.mean)
+        sparse = scipy.sparse.issparse(codes.own.mean)
         of_links = tuple(filter(None, (choice.mean, choice.use)))
         shown = {"nodes": of_links if sparse else views(choice.use), "links": of_links}
         judged = judge(data, key, seed, options)

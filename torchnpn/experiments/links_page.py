@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 from torchnpn.experiments.experiment import Record
 from torchnpn.experiments.link_methods import (
+    DIRECTIONS,
     DISTANCES,
     MEAN,
     METHODS,
@@ -155,17 +156,18 @@ def section(record: Record) -> str:
 
 _EXPLAINED = (
     "Codes of 50 dimensions, learnt from the words of all documents; then a Bayesian logistic regression on products "
-    "of two codes (`LinkPredictor`). The rank of a document's true neighbours among all candidates, averaged over its"
-    " neighbours and then over documents; less is better. *Mean*: means of the codes alone, centred and of one "
-    "length, their products and, beyond the paper, sums of the two codes and of their squares, the same of the "
-    "documents' log lengths, and squared distances of the codes where `links_search` found them to help; of gamma and"
-    " Poisson codes the square roots are taken first. All methods have them but tf-idf, which is a cosine. *With "
-    "variance*: the use of the variance that `links_search` chose, as it chose the settings. *Control*: the same use "
-    "with something else in place of the variance: its average, a function of the mean, or a function of the "
-    "document's length; the best of them by the test figures. What it gains is no gain of the variance. Means over "
-    "seeds with standard errors; each seed has its own split and its own network. Differences are taken in pairs, for"
-    " the same seed is the same split. The paper's figures are for a split by documents that it does not publish; in "
-    "parentheses without variance."
+    "of two codes (`LinkPredictor`). The rank of a document's true neighbours among all candidates, averaged over its "
+    "neighbours and then over documents; less is better. *Mean*: means of the codes alone, centred and of one length, "
+    "their products and, beyond the paper, sums of the two codes and of their squares, the same of the documents' log "
+    "lengths, and either squared distances of the codes or sums of those of one length, whichever `links_search` "
+    "found better; of gamma and Poisson codes the square roots are taken first. All methods have them but tf-idf, "
+    "which is a cosine, and SVD, which has distances. *With variance*: the use of the variance that `links_search` "
+    "chose, as it chose the settings; “joint” knows of Gaussian NPN that the units of a code err together "
+    "(`Encoder.joint`). *Control*: the same use with something else in place of the variance: its average, a function "
+    "of the mean, or a function of the document's length, with mean correlations; the best of them by the test "
+    "figures. What it gains is no gain of the variance. Means over seeds with standard errors; each seed has its own "
+    "split and its own network. Differences are taken in pairs, for the same seed is the same split. The paper's "
+    "figures are for a split by documents that it does not publish; in parentheses without variance."
 )
 
 
@@ -258,6 +260,7 @@ def _views(record: Record, name: str) -> str:
         "the paper's: products of log variances beside": dict.fromkeys(methods, PAPER),
         "means, centred, of one length; sums; the documents' lengths": dict.fromkeys(methods, MEAN),
         "and squared distances of means": dict.fromkeys(methods, DISTANCES),
+        "or sums of means of one length, and of their squares": dict.fromkeys(methods, DIRECTIONS),
         "with the chosen use of the variance": uses,
         **{f"control: {kind}": {m: use._replace(control=kind) for m, use in uses.items()} for kind in kinds},
     }

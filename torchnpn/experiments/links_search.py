@@ -68,8 +68,7 @@ def cells(options: Options) -> list[Cell]:
         def run(progress: Progress) -> dict[str, Any]:
             return figures(documents(name, options.quick), key, settings, seed, views, options, progress)
 
-        uses = [view.label for view in views if view not in (*TRIED_MEANS, *MEANS)]
-        about = {"changes": changes, "seed": seed, "cuts": list(CUTS), "uses": uses}
+        about = {"changes": changes, "seed": seed, "cuts": list(CUTS), "views": [view.label for view in views]}
         return Cell(place, {**told(settings), **about}, run)
 
     def trial(name: str, key: str, number: int) -> Cell:
