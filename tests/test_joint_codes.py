@@ -93,6 +93,18 @@ def test_neurons_err_together_to_first_order(name, f, correlation, relative):
     assert float(a.covariance[0, 1]) == pytest.approx(hermite(correlation, mean, std, f), rel=relative)
 
 
+@pytest.mark.parametrize("scale", [0.0, 1e-3, 1.0, 2.0])
+@pytest.mark.parametrize("name", BY_NAME)
+def test_neurons_have_a_covariance(name, scale):
+    """Without eigenvalues below zero, but for rounding, whatever the activation and however sure the sums."""
+    rng = np.random.default_rng(0)
+    mean, root = torch.tensor(2 * rng.normal(size=(50, 5))), torch.tensor(scale * rng.normal(size=(50, 5, 5)))
+    found = joint.activated(BY_NAME[name](), JointMoments(mean, root @ root.mT)).covariance
+    assert found.isfinite().all()
+    least = torch.linalg.eigvalsh(found)[:, 0] / found.diagonal(dim1=1, dim2=2).sum(1).clamp_min(1e-30)
+    assert float(least.min()) > -1e-9
+
+
 @pytest.mark.slow
 def test_codes_are_nearer_to_draws_than_those_of_independent_units(encoder):
     x = torch.from_numpy(encoder.settings.inputs(encoder._checked(counts())).toarray()).double()[1:9]
