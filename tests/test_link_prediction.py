@@ -278,7 +278,7 @@ def test_a_node_without_links_is_no_problem():
     assert np.isfinite(model.scores([5], range(120))).all()
 
 
-GOOD = np.ones((4, 2))
+GOOD, VARIED = np.ones((4, 2)), np.eye(4, 2)
 
 
 def with_one(covariance) -> np.ndarray:
@@ -306,6 +306,8 @@ def with_one(covariance) -> np.ndarray:
         ({}, {"codes": (GOOD, with_one([[1.0, 0.5], [0.1, 1.0]]))}, "symmetric.* at node 2"),
         ({}, {"codes": (GOOD, with_one([[1.0, 2.0], [2.0, 1.0]]))}, "without eigenvalues below 0, .* at node 2"),
         ({}, {"codes": (GOOD, with_one([[-1.0, 0.0], [0.0, 1.0]]))}, "without eigenvalues below 0, .* at node 2"),
+        ({"pairs": "hadamard"}, {"codes": 1e20 * GOOD}, "products float32 can hold, got some of 2e"),
+        ({"variance": "joint", "doubt": 1e30}, {"codes": (VARIED, with_one(np.eye(2)))}, "or take a smaller doubt"),
         ({}, {"links": [[0, 4]]}, "links expects whole numbers from 0 to 3, got .*4"),
         ({}, {"links": [[0.5, 1]]}, "links expects whole numbers"),
         ({}, {"links": [0, 1]}, "links expects pairs of nodes"),

@@ -66,7 +66,9 @@ class Encoder:
         For Gaussian networks; see `torchnpn.documents.joint`.
         """
         if self.settings.family != "gaussian":
-            raise ValueError(f"joint expects a Gaussian network, got a {self.settings.family} one.")
+            raise ValueError(
+                f"joint expects a Gaussian network, got a {self.settings.family} one. Take its means and variances."
+            )
         with torch.no_grad():
             parts = [self._joint_code(batch) for batch in self._batches(self._inputs(counts), _JOINT)]
         return JointMoments(*(torch.cat(part).cpu().numpy() for part in zip(*parts, strict=True)))  # type: ignore[arg-type]

@@ -134,8 +134,18 @@ class LinkPredictor(BaseEstimator):  # type: ignore[misc]
             self.features_ = with_sums(self.features_, x, train)
         if traits is not None:
             self.features_ = with_traits(self.features_, checked_traits(traits, count).to(x.mean), train)
+        self._check_size()
         self._learn(nodes[positive], negative)
         return self
+
+    def _check_size(self) -> None:
+        """Raise where float32 cannot hold what the products of codes, or of their variances, may be."""
+        largest = max(part.largest for part in self.features_[:2] if part is not None)
+        if not largest < torch.finfo(torch.float32).max:
+            raise ValueError(
+                f"codes expects numbers whose products float32 can hold, got some of {largest:.1g}. Divide codes by "
+                "their spread, their variances by its square, or take a smaller doubt."
+            )
 
     def _learn(self, positive: Array, negative: Array) -> None:
         products = self.features_.mean

@@ -44,6 +44,12 @@ class Products(NamedTuple):
         """How many features."""
         return int(self.feature.max()) + 1
 
+    @property
+    def largest(self) -> float:
+        """What no sum of products exceeds."""
+        left, right = (side.abs().amax(0).double() for side in (self.left, self.right))
+        return float((left * right).sum())
+
     def of(self, pairs: Tensor) -> Tensor:  # (pairs, 2) -> (pairs, features)
         """The features of some pairs."""
         products = self.left[pairs[:, 0]] * self.right[pairs[:, 1]]
