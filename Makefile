@@ -2,6 +2,7 @@
 
 PYTHON ?= python3
 WORKERS ?= 2
+FUZZ ?= 20
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip --quiet --quiet --disable-pip-version-check install -c constraints.txt
 PYTEST := $(BIN)/python -m pytest -n $(WORKERS)
@@ -14,7 +15,7 @@ endif
 endif
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-fast lint bench docs clean
+.PHONY: help demo test test-fast fuzz lint bench docs clean
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -27,6 +28,9 @@ test: lint ## all that CI runs: lint, types, tests, doctests, pages
 
 test-fast: .venv/.installed ## the tests without the slow ones, under three minutes
 	@$(PYTEST) -m "not slow"
+
+fuzz: .venv/.installed ## the fuzz tests with FUZZ (20) times as many random inputs; about an hour
+	@TORCHNPN_FUZZ=$(FUZZ) $(PYTEST) tests/test_fuzz_*.py
 
 lint: .venv/.installed ## style, format and types
 	@$(BIN)/ruff check --quiet .
