@@ -1,11 +1,41 @@
-"""Triton's kernels run on the CPU, by its interpreter; it looks at this variable when a kernel is defined."""
+"""What holds for all tests: kernels without a GPU, and the same random numbers in every run and every order."""
 
 import collections
 import os
+import random
 
+import hypothesis
+import numpy as np
 import pytest
+import torch
 
-os.environ.setdefault("TRITON_INTERPRET", "1")
+os.environ.setdefault("TRITON_INTERPRET", "1")  # Triton's kernels run on the CPU; it looks when a kernel is defined
+
+hypothesis.settings.register_profile(
+    "torchnpn", derandomize=True, database=None, deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow]
+)
+hypothesis.settings.load_profile("torchnpn")  # the same examples everywhere, however slow a busy machine is
+
+
+def _seed(item: pytest.Item, seed: int) -> None:
+    """Start the global generators anew, and the generator `RNG` of a module that has one."""
+    random.seed(seed)
+    np.random.seed(seed)
+    torch.manual_seed(seed)
+    if own := getattr(getattr(item, "module", None), "RNG", None):
+        own.bit_generator.state = np.random.default_rng(seed).bit_generator.state
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Fixtures draw the same numbers, whatever ran before."""
+    _seed(item, 0)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_call(item: pytest.Item) -> None:
+    """So does the test, whatever its fixtures drew: one of a module is made by the first test that asks for it."""
+    _seed(item, 1)
 
 
 @pytest.hookimpl(tryfirst=True)  # before pytest takes out what is slow

@@ -48,7 +48,7 @@ def looked_at(page: str, folder: Path, width: int, scheme: int) -> dict:
     """What a browser makes of a page on a screen of that width."""
     (path := folder / "frame.html").write_text(FRAME.format(width=width, page=html.escape(page)), encoding="utf-8")
     command = [BROWSER, *FLAGS, f"--blink-settings=preferredColorScheme={scheme}", f"--user-data-dir={folder / 'user'}"]
-    shown = subprocess.run([*command, path.as_uri()], capture_output=True, text=True, timeout=60)
+    shown = subprocess.run([*command, path.as_uri()], capture_output=True, text=True)
     assert "CONSOLE" not in shown.stderr
     return json.loads(html.unescape(shown.stdout).partition("<pre>")[2].partition("</pre>")[0])
 

@@ -15,10 +15,12 @@ import torch
 
 ROOT = Path(__file__).parent.parent
 KILLS = 20
-EPOCHS = 300  # more than kills times epochs between them
+EPOCHS = 300  # as many as kills times the most epochs between two of them
 
 PROGRAM = """
+import itertools
 import os
+import signal
 import sys
 import traceback
 
@@ -30,7 +32,14 @@ torch.set_num_threads(1)
 training.checkpoint.SECONDS = -1.0  # a write after every epoch, so that kills fall into them
 
 
-def run(checkpoint, result):
+def run(checkpoint, result, most):  # after `most` epochs it waits to be killed
+    done = itertools.count(1)
+
+    def callback(history):
+        print("epoch", len(history.epochs), flush=True)
+        if next(done) == int(most):
+            signal.pause()
+
     generator = torch.Generator().manual_seed(0)
     x = torch.randn(96, 6, generator=generator)
     y = x[:, :1] * x[:, 1:2] + 0.1 * torch.randn(96, 1, generator=generator)
@@ -42,7 +51,7 @@ def run(checkpoint, result):
         priors.EmpiricalBayes(),
         training.Recipe(epochs=300, batch_size=16, learning_rate=1e-2),
         validation=(x[64:], y[64:]),
-        callback=lambda history: print("epoch", len(history.epochs), flush=True),
+        callback=callback,
         checkpoint=checkpoint or None,
     )
     losses = [(epoch.loss, epoch.kl, epoch.validation) for epoch in history.epochs]
@@ -72,10 +81,10 @@ class Trainings:
         pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
         self.server = subprocess.Popen(command, env=environment, cwd=folder, **pipes)
 
-    def start(self, checkpoint, result, epochs=1):
-        """Returns after so many epochs, or when training has ended."""
+    def start(self, checkpoint, result, epochs=1, most=0):
+        """Returns after so many epochs, or when training has ended; after `most` epochs, the training waits."""
         self.seen = {"process": [], "epoch": [], "status": []}
-        self.server.stdin.write(f"{checkpoint}\t{result}\n")
+        self.server.stdin.write(f"{checkpoint}\t{result}\t{most}\n")
         self.server.stdin.flush()
         self._read(lambda: (self.seen["process"] and len(self.seen["epoch"]) >= epochs) or self.seen["status"])
 
@@ -93,7 +102,7 @@ class Trainings:
             self.seen[what].append(int(number))
 
     def close(self):
-        self.server.communicate(timeout=60)
+        self.server.communicate()
 
 
 @pytest.fixture
@@ -115,11 +124,12 @@ def test_twenty_kills_change_no_bit(trainings, tmp_path):
     assert trainings.wait() == (0, list(range(1, EPOCHS + 1)))
     chance, resumed = random.Random(0), []
     for _ in range(KILLS):
-        trainings.start("run.ckpt", "disturbed.pt", epochs=chance.randint(1, 12))
+        epochs = chance.randint(1, 12)
+        trainings.start("run.ckpt", "disturbed.pt", epochs, most=epochs + 3)  # however late the kill is
         time.sleep(chance.uniform(0.0, 0.02))  # which holds steps, a write, a rename
         trainings.kill()
         status, epochs = trainings.wait()
-        assert status == -signal.SIGKILL, "the training ended before it was killed: give it more epochs"
+        assert status == -signal.SIGKILL
         resumed.append(epochs[0])
     assert resumed == sorted(resumed)
     assert 1 < resumed[-1] < EPOCHS  # it went on from where it was, and was not done

@@ -247,7 +247,7 @@ def test_variances_of_an_input_may_be_one_for_all():
     wide, narrow = (
         fused_layer([a_m, s, *parameters], Activation(), FULL, True) for s in (torch.ones(8, 6), torch.ones(1))
     )
-    torch.testing.assert_close(wide, narrow, rtol=0, atol=0)
+    torch.testing.assert_close(wide, narrow)
 
 
 # Dropout -------------------------------------------------------------------------------------------------------------
