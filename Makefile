@@ -3,9 +3,13 @@
 PYTHON ?= python3
 WORKERS ?= 2
 FUZZ ?= 20
+TORCH ?= torch
 BIN := .venv/bin
-PIP := $(BIN)/python -m pip --quiet --quiet --disable-pip-version-check install -c constraints.txt
-PYTEST := $(BIN)/python -m pytest -n $(WORKERS)
+NEWEST := .venv-newest
+INSTALL := -m pip --quiet --quiet --disable-pip-version-check install
+PIP := $(BIN)/python $(INSTALL) -c constraints.txt
+TESTS := -m pytest -n $(WORKERS)
+PYTEST := $(BIN)/python $(TESTS)
 
 export OMP_NUM_THREADS ?= 1
 ifndef TORCHNPN_DATA
@@ -15,12 +19,12 @@ endif
 endif
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-fast fuzz lint bench docs clean
+.PHONY: help demo test test-fast test-newest fuzz lint bench docs clean
 
 help: ## show this list
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-demo: .venv/.demo ## a first look: three small studies, figures and a report in npn-demo/, in under two minutes
+demo: .venv/.demo ## a first look: three small studies, figures and a report in npn-demo/, in half a minute
 	@$(BIN)/npn demo
 
 test: lint ## all that CI runs: lint, types, tests, doctests, pages
@@ -28,6 +32,13 @@ test: lint ## all that CI runs: lint, types, tests, doctests, pages
 
 test-fast: .venv/.installed ## the tests without the slow ones, under three minutes
 	@$(PYTEST) -m "not slow"
+
+test-newest: ## all tests with the newest torch, pandas and others, in .venv-newest; TORCH=torch==2.13.0 keeps that torch
+	@test -x $(NEWEST)/bin/python || $(PYTHON) -m venv $(NEWEST)
+	@echo "Installing the newest versions into $(NEWEST) ..."
+	@$(NEWEST)/bin/python $(INSTALL) --upgrade --upgrade-strategy eager "$(TORCH)" -e ".[test]"
+	@$(NEWEST)/bin/python -c 'from importlib.metadata import version as v; print(*(f"{n} {v(n)}" for n in "torch pandas numpy scipy scikit-learn matplotlib pyarrow".split()), sep=", ")'
+	@$(NEWEST)/bin/python $(TESTS)
 
 fuzz: .venv/.installed ## the fuzz tests with FUZZ (20) times as many random inputs; about an hour
 	@TORCHNPN_FUZZ=$(FUZZ) $(PYTEST) tests/test_fuzz_*.py
@@ -45,8 +56,8 @@ docs: .venv/.docs ## the documentation as a site, in site/
 	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs --quiet build --strict
 	@echo "site/index.html"
 
-clean: ## remove the environment, caches and build outputs
-	@rm -rf .venv build dist site .hypothesis .mypy_cache .pytest_cache .ruff_cache
+clean: ## remove the environments, caches and build outputs
+	@rm -rf .venv $(NEWEST) build dist site .hypothesis .mypy_cache .pytest_cache .ruff_cache
 	@find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 .venv/bin/python:

@@ -1,7 +1,7 @@
 """Measure the error of every map over wide grids, beside the paper's formulas as printed.
 
     python benchmarks/accuracy.py             measure, write results/accuracy.json, render
-    python benchmarks/accuracy.py --render    render docs/numerics.md and the README's table from the record
+    python benchmarks/accuracy.py --render    render docs/numerics.md from the record
 
 Exact values come from the references of the tests, which share no code with the library.
 """
@@ -34,7 +34,7 @@ from benchmarks import numerics_page, printed, records
 from torchnpn import maps
 from torchnpn.moments import Moments
 
-RECORD, PAGE, README = records.RESULTS / "accuracy.json", ROOT / "docs" / "numerics.md", ROOT / "README.md"
+RECORD, PAGE = records.RESULTS / "accuracy.json", ROOT / "docs" / "numerics.md"
 TYPES = {"float32": torch.float32, "float64": torch.float64}
 TAUS = (0.1, 1.0)
 NEGLIGIBLE = 1e-30  # an exact variance below this has no relative error: float32 flushes it to zero
@@ -180,7 +180,6 @@ def main() -> None:
             records.write_json(RECORD, measure())
     record = json.loads(RECORD.read_text(encoding="utf-8"))
     records.write(PAGE, numerics_page.render(record))
-    records.write(README, numerics_page.render_readme(README.read_text(encoding="utf-8"), record))
 
 
 if __name__ == "__main__":

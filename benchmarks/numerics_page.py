@@ -1,4 +1,4 @@
-"""Render the record of `accuracy.py` as the page docs/numerics.md and as a table in the README."""
+"""Render the record of `accuracy.py` as the page docs/numerics.md."""
 
 from __future__ import annotations
 
@@ -31,21 +31,6 @@ def render(record: Record) -> str:
     rows = record["rows"]
     parts = [INTRO, *_float32(rows), *_families(rows), *_printed(rows), *_others(rows), *_float64(rows), *_how(record)]
     return "\n".join(parts)
-
-
-def render_readme(readme: str, record: Record) -> str:
-    """The README with the part between its two comments rendered anew."""
-    start, end = "by benchmarks/accuracy.py: do not edit -->\n", "<!-- end of rendered part -->"
-    before, _, rest = readme.partition(start)
-    after = rest.partition(end)[2]
-    ours = {row["name"]: row for row in record["rows"] if (row["form"], row["type"]) == ("ours", "float32")}
-    head = ("float32, largest error of the variance / scale²", "here", "as printed", "off by > 10 %", "negative")
-    lines = []
-    for row in (row for row in record["rows"] if row["form"] == "printed"):
-        errors = [_figure(side["variance_scaled"]) for side in (ours[row["name"]], row)]
-        shares = [f"{_share(row[key])} of the grid" for key in ("off_by_tenth", "negative")]
-        lines.append((f"`{row['name']}`", *errors, *shares))
-    return f"{before}{start}\n{_table(head, lines)}\n{end}{after}"
 
 
 def _float32(rows: list[Row]) -> Iterable[str]:

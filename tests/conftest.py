@@ -40,7 +40,7 @@ def pytest_runtest_call(item: pytest.Item) -> None:
 
 @pytest.hookimpl(tryfirst=True)  # before pytest takes out what is slow
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Pages tell long stories: of these, `make test-fast` runs the README alone."""
+    """Examples of the pages take minutes: of these, `make test-fast` runs the README's alone."""
     for item in items:
         if item.path.parent.name == "docs":
             item.add_marker(pytest.mark.slow)

@@ -231,7 +231,7 @@ def test_goals_of_mnist_are_told():
 
     assert "Both are reached" in page(0.95)
     assert "Missed: the error is 1.050 %." in page(1.05)
-    assert "all against an adversary: minus dropout, error -0.25 ± 0.10, NLL 0" in page(0.95)
+    assert "all with adversarial training: minus dropout, error -0.25 ± 0.10, NLL 0" in page(0.95)
     assert "; minus Bayes by Backprop, error 0.05, NLL 0." in page(0.95)
 
 

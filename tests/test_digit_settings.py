@@ -71,7 +71,7 @@ def test_a_network_that_is_asked_twice_is_one_trial():
 def test_pages_name_those_that_learn_against_an_adversary():
     """In their rows, and in the words of `mnist_size` and `mnist_variance`."""
     for row in mnist.ROWS.values():
-        assert ("adversary" in row.label) == ("adversarial" in CHOSEN[row.chosen])
+        assert ("adversarial" in row.label) == ("adversarial" in CHOSEN[row.chosen])
     for chosen in CHOSEN_BY_SIZE.values():
         assert {name for name, setting in chosen.items() if "adversarial" in setting} == {"npn", "dropout"}
     opposed = {name for name, setting in mnist_variance.SETTINGS.items() if "adversarial" in setting}

@@ -31,11 +31,9 @@ def ours(kind: str) -> dict[str, dict]:
     return {row["name"]: row for row in ROWS if row["form"] == "ours" and row["type"] == kind}
 
 
-def test_pages_are_rendered_from_the_record():
+def test_the_page_is_rendered_from_the_record():
     page = (ROOT / "docs" / "numerics.md").read_text(encoding="utf-8")
     assert page == numerics_page.render(RECORD), "run `python benchmarks/accuracy.py --render`"
-    readme = (ROOT / "README.md").read_text(encoding="utf-8")
-    assert readme == numerics_page.render_readme(readme, RECORD), "run `python benchmarks/accuracy.py --render`"
 
 
 def test_record_says_how_it_came_about():

@@ -10,10 +10,9 @@ from test_experiments import QUICK, made, only, ran
 from typer.testing import CliRunner
 
 from torchnpn import cli
-from torchnpn.experiments.report import END, START, duration, report, with_table
+from torchnpn.experiments.report import duration, report
 
 ROOT = Path(__file__).parent.parent
-README = f"top\n{START}\nold\n{END}\nbottom\n"
 RUNNER = CliRunner()
 
 
@@ -24,7 +23,6 @@ def squares(record: dict) -> list[tuple[str, str, str]]:
 @pytest.fixture
 def folder(tmp_path):
     """Four experiments: one whole with a figure, a search, one stopped, one never run."""
-    (tmp_path / "README.md").write_text(README)
     (tmp_path / "docs").mkdir()
     experiments = {
         "search": made("search", search=True, section=lambda record: "Found."),
@@ -41,7 +39,7 @@ def folder(tmp_path):
 
 def render(folder):
     path, experiments = folder
-    return report(experiments, path / "results", path / "docs", path / "README.md")
+    return report(experiments, path / "results", path / "docs")
 
 
 def test_the_page_shows_each_record(folder):
@@ -58,18 +56,17 @@ def test_the_page_shows_each_record(folder):
 def test_parts_are_shown_of_an_experiment_that_has_them(folder):
     path, experiments = folder
     experiments["stopped"] = made("stopped", headline=squares, section=lambda record: "Some.", in_parts=True)
-    pages = render(folder).pages
-    page = pages[path / "docs" / "results.md"]
+    page = render(folder).pages[path / "docs" / "results.md"]
     assert "| [`stopped`](#stopped) | Nowhere | Squares | Unfinished, 2 of 3 pieces |" in page
     assert "Unfinished, 2 of 3 pieces: what follows is of these alone.\n\nSome." in page
-    assert pages[path / "README.md"].count("| sum |") == 1
+    assert page.count("| sum |") == 1
 
 
-def test_the_readme_shows_whole_records_only(folder):
+def test_the_table_in_brief_shows_whole_records_only(folder):
     path, _ = folder
-    text = render(folder).pages[path / "README.md"]
-    assert text.startswith("top\n") and text.endswith("\nbottom\n") and "old" not in text
-    assert [line for line in text.splitlines() if "sum" in line] == ["| sum | 13 | 14 |"]
+    page = render(folder).pages[path / "docs" / "results.md"]
+    assert [line for line in page.splitlines() if "sum" in line] == ["| sum | 13 | 14 |"]
+    assert page.index("| sum |") < page.index("| [`whole`](#whole) |")
 
 
 def test_quick_records_are_marked(folder):
@@ -81,24 +78,12 @@ def test_quick_records_are_marked(folder):
 def test_written_pages_are_up_to_date_until_a_record_changes(folder):
     path, _ = folder
     image = path / "docs" / "images" / "whole.png"
-    assert render(folder).outdated() == [path / "docs" / "results.md", path / "README.md", image]
+    assert render(folder).outdated() == [path / "docs" / "results.md", image]
     render(folder).write()
     assert render(folder).outdated() == []
     assert image.read_bytes().startswith(b"\x89PNG")
     ran(made("whole", settings=(1, 2, 4)), path / "results")
-    assert path / "README.md" in render(folder).outdated()
-
-
-@pytest.mark.parametrize("page", ["", START, f"{END} {START}"])
-def test_a_readme_without_marks_is_refused(page):
-    with pytest.raises(ValueError, match="Write both"):
-        with_table(page, "table")
-
-
-def test_only_what_stands_between_the_marks_changes():
-    new = with_table(README, "| new |")
-    assert new == README.replace("\nold\n", "\n\n| new |\n\n")
-    assert with_table(new, "| new |") == new
+    assert path / "docs" / "results.md" in render(folder).outdated()
 
 
 def test_durations_are_said_as_people_do():
@@ -106,7 +91,7 @@ def test_durations_are_said_as_people_do():
 
 
 def command(path: Path, *more: str):
-    places = ["--results", path / "results", "--docs", path / "docs", "--readme", path / "README.md"]
+    places = ["--results", path / "results", "--docs", path / "docs"]
     return RUNNER.invoke(cli.app, ["report", *map(str, places), *more])
 
 
@@ -114,7 +99,7 @@ def test_the_command_checks_and_writes(folder):
     path, experiments = folder
     with only(experiments):
         assert command(path, "--check").exit_code == 1
-        assert (path / "README.md").read_text() == README
+        assert not (path / "docs" / "results.md").exists()
         assert command(path).exit_code == 0
         assert command(path, "--check").exit_code == 0
 

@@ -17,12 +17,11 @@ from torchnpn.experiments.report import report as rendered
 def report(
     results: Annotated[Path, typer.Option(help="Folder of the records.")] = Path("results"),
     docs: Annotated[Path, typer.Option(help="Folder of the pages: results.md and images.")] = Path("docs"),
-    readme: Annotated[Path, typer.Option(help="Page with the table of results.")] = Path("README.md"),
     check: Annotated[bool, typer.Option("--check", help="Write nothing; status 1 if a page would change.")] = False,
 ) -> None:
     """Render the results of experiments.
 
-    Writes docs/results.md, its figures, and the README's table from the records of `npn reproduce`.
+    Writes docs/results.md and its figures from the records of `npn reproduce`.
 
     \b
     Examples:
@@ -30,7 +29,7 @@ def report(
       npn report --check
     """
     try:
-        pages = rendered(EXPERIMENTS, results, docs, readme)
+        pages = rendered(EXPERIMENTS, results, docs)
     except ValueError as error:
         fail(str(error))
     outdated = ", ".join(map(str, pages.outdated()))

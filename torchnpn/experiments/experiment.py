@@ -58,7 +58,7 @@ class Experiment:
         cells: The work for some options, in order.
         section: Markdown from a record: tables, published values with their source, what falls short.
         figure: A figure from a record.
-        headline: Rows (what, published, ours) for the README, from a record.
+        headline: Rows (what, published, ours) for the table at the top of the page, from a record.
         search: Whether it is a search for settings: run by name, not by `all`.
         quick_data: What tiny sizes need instead of `data`, where that is less.
         in_parts: Whether section and figure can be made of a record that is not whole.

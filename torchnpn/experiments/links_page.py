@@ -162,12 +162,12 @@ _EXPLAINED = (
     "lengths, and either squared distances of the codes or sums of those of one length, whichever `links_search` "
     "found better; of gamma and Poisson codes the square roots are taken first. All methods have them but tf-idf, "
     "which is a cosine, and SVD, which has distances. *With variance*: the use of the variance that `links_search` "
-    "chose, as it chose the settings; “joint” knows of Gaussian NPN that the units of a code err together "
-    "(`Encoder.joint`). *Control*: the same use with something else in place of the variance: its average, a function "
-    "of the mean, or a function of the document's length, with mean correlations; the best of them by the test "
-    "figures. What it gains is no gain of the variance. Means over seeds with standard errors; each seed has its own "
-    "split and its own network. Differences are taken in pairs, for the same seed is the same split. The paper's "
-    "figures are for a split by documents that it does not publish; in parentheses without variance."
+    "chose, as it chose the settings; “joint” takes into account that the units of a Gaussian NPN's code are "
+    "correlated (`Encoder.joint`). *Control*: the same use with something else in place of the variance: its average, "
+    "a function of the mean, or a function of the document's length, with mean correlations; the best of them by the "
+    "test figures. What it gains is no gain of the variance. Means over seeds with standard errors; each seed has its "
+    "own split and its own network. Differences are taken in pairs, for the same seed is the same split. The "
+    "paper's figures are for a split by documents that it does not publish; in parentheses without variance."
 )
 
 

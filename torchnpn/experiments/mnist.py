@@ -44,16 +44,16 @@ class Row(NamedTuple):
 
 
 ROWS = {
-    "npn": Row("Gaussian NPN, adversary", "npn", "npn", {}, "–", "–"),
+    "npn": Row("Gaussian NPN, adversarial training", "npn", "npn", {}, "–", "–"),
     "npn_unopposed": Row("Gaussian NPN", "npn", "npn_unopposed", {}, "1.25", "18.3"),
     "gamma": Row("gamma NPN", "gamma", "gamma", {}, "1.27", "–"),
     "dropout_alone": Row("dropout alone, 800 units", "dropout_alone", "dropout_alone", {}, "1.33", "6.4"),
-    "dropout": Row("dropout, weight decay, adversary, 800 units", "dropout", "dropout", {}, "–", "–"),
+    "dropout": Row("dropout, weight decay, adversarial training, 800 units", "dropout", "dropout", {}, "–", "–"),
     "dropout_unopposed": Row("dropout, weight decay, 800 units", "dropout", "dropout_unopposed", {}, "–", "–"),
     "dropout_1600": Row(
         "dropout, weight decay, 1,600 units", "dropout", "dropout_unopposed", {"hidden": [1600, 1600]}, "1.40", "–"
     ),
-    "bbb": Row("Bayes by Backprop, adversary", "bbb", "bbb", {}, "–", "–"),
+    "bbb": Row("Bayes by Backprop, adversarial training", "bbb", "bbb", {}, "–", "–"),
     "bbb_unopposed": Row("Bayes by Backprop", "bbb", "bbb_unopposed", {}, "1.34", "–"),
     "bdk": Row("dark knowledge", "bdk", "bdk", {}, "1.38", "16.2"),
 }
@@ -111,11 +111,12 @@ def section(record: Record) -> str:
         [
             f"784-800-800-10 (or 1,600), 50,000 images to train on, all 10,000 test images; means over {seeds} seeds. "
             "Each method has the best settings of its own search on the 10,000 images between (`mnist_search`), by "
-            "error + 10 NLL. An adversary moves each image, before it is learnt from, against its label by a distance "
-            "that was searched too (Goodfellow et al. 2015); the paper has none, and rows that do not name one have "
-            f"the best settings without. All {seeds} networks of a method train at once on one device, and the seconds "
-            "are the time of that training, with its start, divided by epochs and networks: one network alone takes "
-            "longer. The paper's seconds are Matlab's for the NPN and C++'s for dark knowledge, on another machine.",
+            "error + 10 NLL. Adversarial training moves each image, before it is learnt from, against its label by a "
+            "distance that was searched too (Goodfellow et al. 2015); the paper does not use it, and rows that do not "
+            f"name it have the best settings without. All {seeds} networks of a method train at once on one device, "
+            "and the seconds are the time of that training, with its start, divided by epochs and networks: one "
+            "network alone takes longer. The paper's seconds are Matlab's for the NPN and C++'s for dark knowledge, on "
+            "another machine.",
             table(head, rows),
             _compared(found),
         ]
@@ -123,7 +124,7 @@ def section(record: Record) -> str:
 
 
 def _compared(found: dict[str, dict[str, Any]]) -> str:
-    """The goals, the best of each column, and the distances to the rivals that have an adversary, too."""
+    """The goals, the best of each column, and the distances to the rivals with adversarial training, too."""
     mean = {
         name: {key: Summary.of(one[key]).mean for key in ("error", "nll", "calibration")} for name, one in found.items()
     }
@@ -146,7 +147,7 @@ def _compared(found: dict[str, dict[str, Any]]) -> str:
     )
     return (
         f"Goals for the Gaussian NPN: an error of at most {GOAL_ERROR:.2f} %, an NLL of at most {GOAL_NLL:.3f}. "
-        f"{goals} Least of all rows, {best}. Gaussian NPN, all against an adversary: {apart}. "
+        f"{goals} Least of all rows, {best}. Gaussian NPN, all with adversarial training: {apart}. "
         "The ± is that of the seeds; 10,000 images leave another 0.1 points of error open, the same images for "
         "all rows."
     )

@@ -96,7 +96,7 @@ def section(record: Record) -> str:
         [
             f"Networks 784-800-800-10 on random subsets of the 50,000 images, the same {count} for all methods; means "
             f"over subsets, on all test images. Training takes {_listed([STEPS[size] for size in sizes])} steps. NPN "
-            "and dropout with weight decay learn against an adversary (see `mnist`), which won in the searches of both "
+            "and dropout with weight decay use adversarial training (see `mnist`), which won in the searches of both "
             "at every size, and lost in those of dark knowledge; dropout alone is searched without, as in the paper.",
             "Test error, %:",
             table(head, [*measured("error"), *printed]),
@@ -149,7 +149,7 @@ def headline(record: Record) -> list[tuple[str, str, str]]:
     sizes = sizes_of(record)
     return [
         (
-            f"MNIST test error with {_listed(sizes)} images, Gaussian NPN, adversary",
+            f"MNIST test error with {_listed(sizes)} images, Gaussian NPN, adversarial training",
             " / ".join(PAPER["npn"][size] for size in sizes) + " %",
             " / ".join(f"{Summary.of(figure_of(record, 'npn', size, 'error')).mean:.2f}" for size in sizes) + " %",
         )

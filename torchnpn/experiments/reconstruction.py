@@ -1,4 +1,4 @@
-"""Whether a document that is given back badly is one of which the autoencoder is unsure (paper, Figure 3).
+"""Whether the autoencoder is unsure of the documents that it reconstructs badly (paper, Figure 3).
 
 A Gaussian NPN learns from four fifths of the documents. For each document, the error is its loss, the variance the sum
 of its outputs' variances. Long documents have more of both, so the correlation at equal length is shown as well; and
@@ -140,11 +140,11 @@ def section(record: Record) -> str:
     reached = [name for name, value in means.items() if value > GOAL]
     return "\n\n".join(
         [
-            "Rank correlation, over documents, of the error with which a document is given back (cross-entropy, summed "
-            "over words) and the variance that the Gaussian NPN states (summed over words); of error and number of "
-            "words; of the first two at equal length (partial); and of the error and what is left of the variance if "
-            "the inputs are taken as certain (`input_noise` 0): that of the weights. The network has seen the training "
-            "documents only. The library's own prior and input noise stand first; then, as `links` has it on "
+            "Rank correlation, over documents, of the error with which a document is reconstructed (cross-entropy, "
+            "summed over words) and the variance that the Gaussian NPN states (summed over words); of error and number "
+            "of words; of the first two at equal length (partial); and of the error and what is left of the variance "
+            "if the inputs are taken as certain (`input_noise` 0): that of the weights. The network has seen the "
+            "training documents only. The library's own prior and input noise stand first; then, as `links` has it on "
             "Citeulike-t, a network with more masks, a hundredth of the KL and inputs that are certain, which gives "
             "better links.",
             table(["", *_COLUMNS.values()], rows),

@@ -1,4 +1,4 @@
-"""Records as pages: docs/results.md with its figures, and the table in the README."""
+"""Records as a page: docs/results.md with its figures."""
 
 from __future__ import annotations
 
@@ -12,16 +12,17 @@ from torchnpn.experiments.experiment import Experiment, Record
 from torchnpn.experiments.run import draw
 from torchnpn.experiments.tables import table
 
-START, END = "<!-- results -->", "<!-- /results -->"
 PAGE, IMAGES = "results.md", "images"
 _INTRODUCTION = """# Results
 
 <!-- rendered from results/ by npn report: do not edit -->
 
-What the paper reports, and what this library gives. Each section is rendered from a record in `results/` that
+What the paper reports, and what this library reaches. Each section is rendered from a record in `results/` that
 `npn reproduce` wrote, with all settings, seeds and durations ([how](reproduce.md)). A figure with ± is a mean over
 seeds or splits with its standard error. Published values carry their source; settings were chosen on data that are not
-reported."""
+reported.
+
+In brief:"""
 
 
 class Report(NamedTuple):
@@ -48,11 +49,11 @@ class Report(NamedTuple):
             write(path, text)
 
 
-def report(experiments: Mapping[str, Experiment], results: Path, docs: Path, readme: Path) -> Report:
-    """The pages of all records in `results`.
+def report(experiments: Mapping[str, Experiment], results: Path, docs: Path) -> Report:
+    """The page of all records in `results`.
 
     Raises:
-        ValueError: If a record is damaged, or the README has no place for the table.
+        ValueError: If a record is damaged.
     """
     found = {name: records.read(experiment, results) for name, experiment in experiments.items()}
     begun = {name: record for name, record in found.items() if record is not None and record["cells"]}
@@ -65,10 +66,8 @@ def report(experiments: Mapping[str, Experiment], results: Path, docs: Path, rea
         words=4,
     )
     sections = [_section(e, shown[e.name]) for e in order if e.name in shown]
-    pages = {
-        docs / PAGE: "\n\n".join([_INTRODUCTION, index, *sections]) + "\n",
-        readme: with_table(_read(readme), readme_table(experiments, whole)),
-    }
+    brief = headline_table(experiments, whole)
+    pages = {docs / PAGE: "\n\n".join([_INTRODUCTION, brief, "All experiments:", index, *sections]) + "\n"}
     figures = {
         docs / IMAGES / f"{name}.png": (experiments[name], record)
         for name, record in shown.items()
@@ -77,8 +76,8 @@ def report(experiments: Mapping[str, Experiment], results: Path, docs: Path, rea
     return Report(pages, figures)
 
 
-def readme_table(experiments: Mapping[str, Experiment], found: Mapping[str, Record]) -> str:
-    """The rows that experiments have for the README."""
+def headline_table(experiments: Mapping[str, Experiment], found: Mapping[str, Record]) -> str:
+    """The rows that experiments have for the table at the top of the page."""
     rows = [
         row
         for name, experiment in experiments.items()
@@ -86,15 +85,6 @@ def readme_table(experiments: Mapping[str, Experiment], found: Mapping[str, Reco
         for row in experiment.headline(found[name])
     ]
     return table(["", "paper", "here"], rows)
-
-
-def with_table(page: str, text: str) -> str:
-    """The page with `text` between its two marks."""
-    before, start, rest = page.partition(START)
-    _, end, after = rest.partition(END)
-    if not start or not end:
-        raise ValueError(f"The README expects a line {START} and, after it, {END}. Write both where the table goes.")
-    return f"{before}{START}\n\n{text}\n\n{END}{after}"
 
 
 def _section(experiment: Experiment, record: Record) -> str:
