@@ -16,6 +16,8 @@ hypothesis.settings.register_profile(
 )
 hypothesis.settings.load_profile("torchnpn")  # the same examples everywhere, however slow a busy machine is
 
+torch.set_warn_always(True)  # some warnings of torch's come once in a process, so in whichever test is first
+
 
 def _seed(item: pytest.Item, seed: int) -> None:
     """Start the global generators anew, and the generator `RNG` of a module that has one."""
