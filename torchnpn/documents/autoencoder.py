@@ -63,7 +63,7 @@ class Autoencoder:
         kl_weight: Weight of the KL to N(0, 1/prior_precision).
         prior_precision: Of the weights' prior. "evidence" learns it in closed form, of Gaussian networks: one for each
             word of the vocabulary, and one for each later layer (`EmpiricalBayes`). Weights of words that are rarely
-            seen then stay as doubtful as they are.
+            seen then stay as uncertain as they are.
         learning_rate: Of AdamW, for means.
         spread_learning_rate: For the logarithms of standard deviations or of coefficients of variation.
         weight_decay: Of AdamW, for means.

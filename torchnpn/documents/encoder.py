@@ -1,4 +1,4 @@
-"""A trained autoencoder of documents: codes, what it gives back, and its topics."""
+"""A trained autoencoder of documents: codes, reconstructions and topics."""
 
 from __future__ import annotations
 
@@ -31,10 +31,10 @@ _JOINT = 64  # documents whose units are taken together at a time
 
 
 class Reconstruction(NamedTuple):
-    """How well each document was given back, and how sure the network was of it."""
+    """How well each document was reconstructed, and how sure the network was of it."""
 
     error: NDArray[Any]  # (documents,) the loss
-    variance: NDArray[Any]  # (documents,) Σ o_s over all words: the paper's measure of doubt
+    variance: NDArray[Any]  # (documents,) Σ o_s over all words: the paper's measure of uncertainty
 
 
 @dataclass(frozen=True, eq=False)

@@ -53,7 +53,7 @@ class NPNAutoencoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
     """An autoencoder of distributions (paper, Section 4.3): the last hidden layer is the code, a mirror decodes it.
 
     It is made for one of two kinds of rows. Those of a table, with columns of any units and sign, are standardised and
-    given back with a learnt noise: the loss "noise", the default. Those of counts ≥ 0, such as bags of words, are
+    reconstructed with a learnt noise: the loss "noise", the default. Those of counts ≥ 0, such as bags of words, are
     scaled each by itself, so that a document's length says nothing: the other losses. A setting that is None is chosen
     by the family, as `torchnpn.documents` has it.
 
@@ -79,7 +79,7 @@ class NPNAutoencoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
         kl_weight: Weight of the KL from the weights' prior; for tables at the end of training, 1 by default.
         prior_precision: For counts, of that prior: a number above 0, 10 by default; or, in Gaussian networks,
             "evidence", which learns one for each word and each later layer, as it is for tables: weights of words that
-            are rarely seen stay as doubtful as they are. The more words, the smaller should be its kl_weight.
+            are rarely seen stay as uncertain as they are. The more words, the smaller should be its kl_weight.
         weight_decay: For counts, of AdamW, for means of weights; 0 by default.
         learning_rate: Of Adam; falls to zero along half a cosine. 1e-3 by default for tables.
         batch_size: Rows in a minibatch; None chooses by the number of rows.
@@ -167,7 +167,7 @@ class NPNAutoencoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
         X_variance: Any = None,
         progress: Progress | None = None,
     ) -> Self:
-        """Learn to give back the rows X.
+        """Learn to reconstruct the rows X.
 
         Args:
             X: Array, frame or CSR matrix. In a table, NaN where a value is missing: its mean is what it should give
@@ -304,7 +304,7 @@ class NPNAutoencoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
         return body.inverse_transform(Z)
 
     def score_samples(self, X: Any, *, X_variance: Any = None) -> Array:
-        """How well each row is given back, (rows,); low for rows unlike those seen.
+        """How well each row is reconstructed, (rows,); low for rows unlike those seen.
 
         In a table it is log p(row) in nats, in standardised units; for counts minus the loss.
         """
@@ -330,7 +330,7 @@ class NPNAutoencoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
 
     @available_if(_has_words)  # type: ignore[untyped-decorator]
     def reconstruction(self, X: Any) -> Reconstruction:
-        """For counts: the loss of each document, and the summed variance of its words, the network's own doubt."""
+        """For counts: the loss of each document, and the summed variance of its words: the network's uncertainty."""
         check_is_fitted(self, "body_")
         return self._words.reconstruction(self._check_rows(X, reset=False))
 

@@ -60,8 +60,8 @@ class BayesianLogisticRegression(ClassifierMixin, BaseEstimator):  # type: ignor
         >>> model = BayesianLogisticRegression().fit(X, y)
         >>> model.score(X, y) > 0.97
         True
-        >>> sure, doubtful = model.predict_proba(X[:1])[0, 0], model.predict_proba(X[:1], X_variance=4.0)[0, 0]
-        >>> bool(sure > doubtful > 0.5)
+        >>> sure, unsure = model.predict_proba(X[:1])[0, 0], model.predict_proba(X[:1], X_variance=4.0)[0, 0]
+        >>> bool(sure > unsure > 0.5)
         True
     """
 

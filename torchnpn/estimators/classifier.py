@@ -1,4 +1,4 @@
-"""Classification with probabilities that know their doubt."""
+"""Classification with probabilities that take their uncertainty into account."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Array = NDArray[Any]
 
 
 class NPNClassifier(ClassifierMixin, NPNEstimator):  # type: ignore[misc]
-    """A network with Gaussian weights whose logits are distributions: doubt about them softens the probabilities.
+    """A network with Gaussian weights whose logits are distributions: their uncertainty softens the probabilities.
 
     Features are treated as by `NPNRegressor`: standardised, NaN as a missing value.
 

@@ -38,8 +38,8 @@ class LinkPredictor(BaseEstimator):  # type: ignore[misc]
             are, the paper's.
         variance: What the codes' variances are used for. "none"; "features": products of log variances are features
             of their own; "predictive": the score is the log-odds, moderated by the variance of the products; "expected
-            cosine": doubtful codes are shorter; "shrunk" and, half as strong, "weighted": doubtful dimensions of a code
-            count less; "divergence": the symmetric divergence of the two codes is a feature for each dimension;
+            cosine": uncertain codes are shorter; "shrunk" and, half as strong, "weighted": uncertain dimensions of a
+            code count less; "divergence": the symmetric divergence of the two codes is a feature for each dimension;
             "posterior": "divergence" of codes that are shrunk as in "shrunk", moderated as in "predictive"; "joint":
             "predictive" with sums of both nodes' codes, squares and log variances, made for codes with covariances.
         doubt: What the variances are multiplied by first: those of a network may be too small or too large for this.

@@ -68,7 +68,7 @@ class Products(NamedTuple):
 class PairFeatures(NamedTuple):
     """Means of the features of pairs, and the variances of the first of them where a prediction is to know them.
 
-    Where dimensions of codes err together, so do features. A "feature" of `variance` is then the covariance of two.
+    Where dimensions of codes are correlated, so are features. A "feature" of `variance` is then the covariance of two.
     """
 
     mean: Products
@@ -175,7 +175,7 @@ def predictive(x: Moments, nodes: Tensor, length: Length) -> PairFeatures:
 
 
 def expected_cosine(x: Moments, nodes: Tensor, length: Length) -> PairFeatures:
-    """m_i m_j of codes u = √n (m - m̄)/√(|m - m̄|² + Σ s): their length is that of a draw, so a doubtful code is short.
+    """m_i m_j of codes u = √n (m - m̄)/√(|m - m̄|² + Σ s): their length is that of a draw, so an uncertain code is short.
 
     Their sum is n E x_i·x_j/√(E|x_i|² E|x_j|²), the cosine that is expected; `length` plays no part.
     """
@@ -184,7 +184,7 @@ def expected_cosine(x: Moments, nodes: Tensor, length: Length) -> PairFeatures:
 
 
 def shrunk(x: Moments, nodes: Tensor, length: Length) -> PairFeatures:
-    """m_i m_j of codes m̄ + (m - m̄) t/(t + s), after `length`: dimensions that are doubtful for this node count less.
+    """m_i m_j of codes m̄ + (m - m̄) t/(t + s), after `length`: dimensions that are uncertain for this node count less.
 
     It is the mean of a posterior: of the prior N(m̄, t) and an observation m with variance s.
     """
@@ -224,7 +224,7 @@ def posterior(x: Moments, nodes: Tensor, length: Length) -> PairFeatures:
     The posterior has the mean m̄ + k (m - m̄) and the variance k s with k = t/(t + s), in each dimension (in regression
     on what is seen with errors, this is regression calibration). Its products and divergences are as in `divergence`,
     the products' variances as in `predictive`; beside them, in standard units, stands log s̄_i + log s̄_j of the nodes'
-    mean variances, for doubtful nodes may have more links or fewer.
+    mean variances, for uncertain nodes may have more links or fewer.
     """
     known = _given_spread(x, nodes)
     doubts = _standard_sums(_logs(Moments(x.mean, _variance(x).mean(1, keepdim=True)), nodes), nodes)
@@ -235,8 +235,8 @@ def posterior(x: Moments, nodes: Tensor, length: Length) -> PairFeatures:
 def joint(x: Moments, nodes: Tensor, length: Length) -> PairFeatures:
     """`predictive`, and what makes a node link at all: sums over both nodes of m and m², after `length`, and of log s.
 
-    Made for codes with covariances. Dimensions that err together then moderate a score as they should, and nothing else
-    need be done about doubtful codes.
+    Made for codes with covariances. Correlated dimensions then moderate a score as they should, and nothing else
+    need be done about uncertain codes.
     """
     products, m = predictive(x, nodes, length), length(Moments(x.mean), nodes).mean
     sums = _standard_sums(torch.cat([m, m**2, _logs(x, nodes)], 1), nodes)

@@ -1,4 +1,4 @@
-"""The autoencoder of a table: standardised rows that are given back with a learnt noise."""
+"""The autoencoder of a table: standardised rows that are reconstructed with a learnt noise."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class TableAutoencoder(NPNEstimator):
         self.device, self.random_state, self.verbose = device, random_state, verbose
 
     def fit(self, X: Any, sample_weight: Any, X_variance: Any, progress: Progress | None) -> Self:
-        """Learn to give back the rows X."""
+        """Learn to reconstruct the rows X."""
         self._check_settings()
         X = self._check_rows(X, reset=True)
         weight = self._check_weight(sample_weight, X)

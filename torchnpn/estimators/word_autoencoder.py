@@ -30,7 +30,7 @@ class WordAutoencoder:
 
     @classmethod
     def fit(cls, counts: Any, settings: Autoencoder, callback: Callable[[History], None] | None) -> WordAutoencoder:
-        """Learn to give back the documents."""
+        """Learn to reconstruct the documents."""
         encoder = settings.fit(counts, callback)
         encoder.network.eval()
         return cls(encoder)

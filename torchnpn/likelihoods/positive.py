@@ -19,7 +19,7 @@ class GammaAmounts(Likelihood):
 
     With o ~ N(m, s): E y = exp(m + s/2), Var y = (E y)² (e^s (1 + 1/k) - 1), and the predictive distribution is the
     gamma with these moments. The loss is a mixture of its -log p(y), which judges the prediction as a whole, and of the
-    data term of the ELBO, which judges it function by function and keeps doubt about o apart from the noise:
+    data term of the ELBO, which judges it function by function and keeps the uncertainty of o apart from the noise:
 
         -E log p(y | o) = -k (log k - m) - (k - 1) log y + k y exp(-m + s/2) + log Γ(k).
 

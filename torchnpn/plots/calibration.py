@@ -81,7 +81,9 @@ def calibration_plot(pit: Array, *, columns: int = 2, theme: Theme = LIGHT) -> F
 
 
 def pit_histogram(pit: Array, *, columns: int = 1, theme: Theme = LIGHT) -> Figure:
-    """Histogram of PIT values: flat where calibrated, a cup where intervals are too narrow, a cap where too wide.
+    """Histogram of PIT values: flat if the model is calibrated.
+
+    It is higher at both ends if intervals are too narrow, and higher in the middle if they are too wide.
 
     Args:
         pit: (rows,) predicted distribution functions at the targets, F(y).
