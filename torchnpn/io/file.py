@@ -10,8 +10,6 @@ import hashlib
 import json
 import math
 import os
-import secrets
-import stat
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple
 
@@ -20,6 +18,7 @@ import torch
 from safetensors import SafetensorError
 from torch import Tensor
 
+from torchnpn._files import opened, whole_file
 from torchnpn.io import checks
 
 LARGEST_HEADER = 16 * 2**20  # bytes
@@ -54,7 +53,7 @@ def read_header(path: Path) -> Header:
     Raises:
         ValueError: If it is no such file.
     """
-    with _opened(path) as file:
+    with opened(path) as file:
         return _header(file)[0]
 
 
@@ -64,7 +63,7 @@ def read(path: Path) -> tuple[dict[str, Any], dict[str, Tensor]]:
     Raises:
         ValueError: If it is no such file, or damaged.
     """
-    with _opened(path) as file:
+    with opened(path) as file:
         header, text = _header(file)
         file.seek(0)  # the same open file: one that takes its place meanwhile is not mixed in
         content = file.read()
@@ -90,30 +89,10 @@ def write(path: Path, document: dict[str, Any], tensors: dict[str, Tensor]) -> N
             "Leave out columns that have a category for nearly each row."
         )
     try:
-        _replace(Path(os.path.realpath(path)), content)  # a link stays, and leads to the new file
+        with whole_file(path) as file:
+            file.write(content)
     except OSError as error:
         raise OSError(error.errno, f"Cannot save the model: {error.strerror}", str(path)) from error
-
-
-def _replace(path: Path, content: bytes) -> None:
-    if path.exists() and not path.is_file() and not path.is_dir():
-        raise ValueError(f"{path} is a device or a pipe: a model needs a plain file.")
-    beside = path.with_name(f".npn-{secrets.token_hex(8)}.tmp")
-    try:
-        with open(beside, "xb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(beside, path)
-    finally:
-        beside.unlink(missing_ok=True)
-
-
-def _opened(path: Path) -> BinaryIO:
-    mode = path.stat().st_mode
-    if not stat.S_ISREG(mode) and not stat.S_ISDIR(mode):  # opening a pipe would wait for ever
-        raise ValueError("it is a device or a pipe, not a plain file")
-    return open(path, "rb")
 
 
 def _header(file: BinaryIO) -> tuple[Header, str]:
