@@ -22,6 +22,7 @@ from torchnpn._files import opened, whole_file
 from torchnpn.io import checks
 
 LARGEST_HEADER = 16 * 2**20  # bytes
+MOST_VALUES = 500_000  # in all of a header: each takes some hundred bytes, however few it has in the file
 DEEPEST_DOCUMENT = 64  # objects and lists within each other
 MOST_ELEMENTS = 2**48  # of a tensor: far above any memory, far below where its size in bytes overflows
 
@@ -71,6 +72,8 @@ def read(path: Path) -> tuple[dict[str, Any], dict[str, Tensor]]:
         tensors = safetensors.torch.load(content)
     except SafetensorError as error:
         raise ValueError(f"its header and its data do not agree ({error})") from error
+    except MemoryError as error:
+        raise ValueError("there is not enough memory to read it") from error
     if _digest(text, tensors) != header.digest:
         raise ValueError("its checksum is wrong: the file is damaged, or was edited")
     _check_numbers(tensors)
@@ -103,7 +106,10 @@ def _header(file: BinaryIO) -> tuple[Header, str]:
     if len(start) < 8 or length > min(available, LARGEST_HEADER):
         raise ValueError(_foreign(start, length, available))
     file.seek(8)
-    header = checks.mapping("its header", _parse("its header", file.read(length)))
+    try:
+        header = checks.mapping("its header", _parse("its header", file.read(length).decode()))
+    except UnicodeDecodeError as error:
+        raise ValueError("its header is not JSON in UTF-8") from error
     metadata = checks.mapping("its metadata", header.pop("__metadata__", {}))
     if not isinstance(text := metadata.get("torchnpn"), str):
         raise ValueError("it is a safetensors file, but not one of torchnpn. Read it with safetensors.torch.load_file")
@@ -115,14 +121,16 @@ def _header(file: BinaryIO) -> tuple[Header, str]:
     return Header(document, checks.text("its checksum", metadata.get("sha256")), shapes), text
 
 
-def _parse(name: str, text: str | bytes) -> Any:
-    """JSON of bounded depth, all of whose numbers are finite."""
+def _parse(name: str, text: str) -> Any:
+    """JSON of bounded size and depth, all of whose numbers are finite, and whose objects have no key twice."""
+    if sum(map(text.count, "[{,")) > MOST_VALUES:
+        raise ValueError(f"{name} holds more than {MOST_VALUES} values")
     try:
-        value = json.loads(text, parse_float=_finite, parse_constant=_finite)
+        value = json.loads(text, parse_float=_finite, parse_constant=_finite, object_pairs_hook=_unique)
     except RecursionError as error:
         raise ValueError(f"{name} is nested too deeply") from error
     except ValueError as error:
-        raise ValueError(f"{name} is not JSON of finite numbers") from error
+        raise ValueError(f"{name} is not JSON of finite numbers and different keys") from error
     level = [value]
     for _ in range(DEEPEST_DOCUMENT):
         lists = [one.values() if isinstance(one, dict) else one for one in level if isinstance(one, (dict, list))]
@@ -137,6 +145,13 @@ def _finite(digits: str) -> float:
     if not math.isfinite(value):
         raise ValueError(f"{digits} is not finite")
     return value
+
+
+def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        raise ValueError("a key is there twice")
+    return found
 
 
 def _size(name: str, entry: Any) -> int:
