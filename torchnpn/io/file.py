@@ -81,7 +81,12 @@ def read(path: Path) -> tuple[dict[str, Any], dict[str, Tensor]]:
 
 
 def write(path: Path, document: dict[str, Any], tensors: dict[str, Tensor]) -> None:
-    """Store document and tensors under `path`: written beside and renamed, so that no half of a file is ever there."""
+    """Store document and tensors under `path`: a file that is whole, or not there.
+
+    Raises:
+        ValueError: If a tensor holds NaN, or there is too much to describe.
+        OSError: If it cannot be written; `path` is its file name.
+    """
     _check_numbers(tensors)
     text = json.dumps(document, allow_nan=False)
     metadata = {"format": "pt", "torchnpn": text, "sha256": _digest(text, tensors)}
@@ -91,11 +96,8 @@ def write(path: Path, document: dict[str, Any], tensors: dict[str, Tensor]) -> N
             f"A model file has room for {LARGEST_HEADER} bytes of names, labels and categories, got {length} bytes. "
             "Leave out columns that have a category for nearly each row."
         )
-    try:
-        with whole_file(path) as file:
-            file.write(content)
-    except OSError as error:
-        raise OSError(error.errno, f"Cannot save the model: {error.strerror}", str(path)) from error
+    with whole_file(path) as file:
+        file.write(content)
 
 
 def _header(file: BinaryIO) -> tuple[Header, str]:

@@ -63,7 +63,10 @@ def save(obj: Any, path: str | os.PathLike[str]) -> None:
     versions = {"torchnpn": importlib.import_module("torchnpn").__version__, "torch": str(torch.__version__)}
     saved = datetime.now(UTC).isoformat(timespec="seconds")
     document = dict(zip(_KEYS, (FORMAT_VERSION, saved, versions, description), strict=True))
-    file.write(Path(path), document, tensors)
+    try:
+        file.write(Path(path), document, tensors)
+    except OSError as error:
+        raise OSError(error.errno, f"Cannot save the model: {error.strerror}", os.fspath(path)) from error
 
 
 def load(path: str | os.PathLike[str]) -> Any:
@@ -157,6 +160,8 @@ def _put_together(description: Any, tensors: dict[str, Tensor]) -> Any:
 
 def _checked(document: dict[str, Any]) -> dict[str, Any]:
     """The document, if it is of a format that this version reads."""
+    if "checkpoint_version" in document:
+        raise ValueError("it is a checkpoint, from which npn.train goes on with checkpoint=. Save the model itself")
     version = document.get("format_version")
     if type(version) is not int or version < 1:
         raise ValueError(f"format_version should be a whole number from 1 on, got {checks.shown(version)}")
