@@ -125,9 +125,14 @@ def _of_torch(optimizer: Optimizer, scheduler: LRScheduler | None, places: Place
             for place, part in zip(places[id(parameter)], parts, strict=True):
                 found = part.view(place.shape) if whole else part
                 (tensors if isinstance(value, Tensor) else values)[f"{place.name}/{word}"] = found
+    return OptimizerState(tensors, _settings(optimizer, scheduler, values))
+
+
+def _settings(optimizer: Optimizer, scheduler: LRScheduler | None, values: dict[str, Any]) -> Any:
+    """Values of the state that are no tensors, and those of groups and scheduler, all of them plain."""
     groups = [{word: v for word, v in group.items() if word not in _HOW} for group in optimizer.param_groups]
     scheduled = None if scheduler is None else scheduler.state_dict()
-    return OptimizerState(tensors, _plain({"values": values, "groups": groups, "scheduler": scheduled}))
+    return _plain({"values": values, "groups": groups, "scheduler": scheduled})
 
 
 def _load_torch_(
@@ -146,6 +151,8 @@ def _load_torch_(
                 entries[index][_STEP] = torch.tensor(float(taken))
     optimizer.load_state_dict({**optimizer.state_dict(), "state": entries})
     if settings is not None:
+        fresh = _restored(_settings(optimizer, scheduler, {}))
+        _check_alike({**settings, "values": {}}, fresh)
         _load_groups_(optimizer, settings["groups"])
         if scheduler is not None:
             scheduler.load_state_dict(settings["scheduler"])
@@ -191,6 +198,21 @@ def _stored(tensors: Mapping[str, Any], place: Place, word: str) -> Tensor:
     if not isinstance(found, Tensor) or found.shape != place.shape or not found.is_floating_point():
         raise ValueError(f"{place.name}/{word} should hold numbers of shape {list(place.shape)}")
     return found
+
+
+def _check_alike(stored: Any, fresh: Any) -> None:
+    """Raise unless stored values are of the types of those that the recipe begins with, at every depth."""
+    numbers = all(isinstance(one, (int, float)) and not isinstance(one, bool) for one in (stored, fresh))
+    if not numbers and fresh is not None and type(stored) is not type(fresh):
+        raise ValueError(f"the optimizer should have a value of type {type(fresh).__name__}, got {str(stored)[:80]!r}")
+    if isinstance(fresh, dict):
+        if stored.keys() != fresh.keys():
+            raise ValueError(f"the optimizer should have values for {', '.join(map(str, fresh))[:200]}")
+        for key, one in fresh.items():
+            _check_alike(stored[key], one)
+    elif isinstance(fresh, (list, tuple)):
+        for mine, one in zip(stored, fresh, strict=True):
+            _check_alike(mine, one)
 
 
 def _load_groups_(optimizer: Optimizer, groups: list[dict[str, Any]]) -> None:
