@@ -451,6 +451,20 @@ def test_a_key_that_is_there_twice_is_refused(kind, tmp_path):
         refused(struct.pack("<Q", len(start)) + start + content[8 + length :], "different keys", tmp_path)
 
 
+def test_a_file_larger_than_memory_is_refused(tmp_path):
+    """A file with holes: it says that it has 4 TiB of numbers, and so it has."""
+    content = packed(document(), {}, x={"dtype": "F32", "shape": [2**40], "data_offsets": [0, 2**42]})
+    with open(path := tmp_path / "hole.npn", "wb") as file:
+        file.write(content)
+        try:
+            file.truncate(len(content) + 2**42)
+        except OSError:
+            pytest.skip("a file system without such files")
+    with pytest.raises(ModelFileError, match="not enough memory"):
+        io.load(path)
+    assert io.describe(path)["parameters"] == 2**40
+
+
 @pytest.mark.parametrize("path", [None, 3, 2.5, b"model.npn", ["model.npn"], object()])
 def test_what_is_no_path_is_a_type_error(path):
     for call in (io.load, io.describe, lambda path: io.save(nn.ReLU(), path)):

@@ -10,6 +10,7 @@ import hashlib
 import json
 import math
 import os
+import sys
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple
 
@@ -64,12 +65,13 @@ def read(path: Path) -> tuple[dict[str, Any], dict[str, Tensor]]:
     Raises:
         ValueError: If it is no such file, or damaged.
     """
-    with opened(path) as file:
-        header, text = _header(file)
-        file.seek(0)  # the same open file: one that takes its place meanwhile is not mixed in
-        content = file.read()
     try:
-        tensors = safetensors.torch.load(content)
+        with opened(path) as file:
+            header, text = _header(file)
+            if file.seek(0, os.SEEK_END) > _memory():
+                raise MemoryError
+            file.seek(0)  # the same open file: one that takes its place meanwhile is not mixed in
+            tensors = safetensors.torch.load(file.read())
     except SafetensorError as error:
         raise ValueError(f"its header and its data do not agree ({error})") from error
     except MemoryError as error:
@@ -121,6 +123,14 @@ def _header(file: BinaryIO) -> tuple[Header, str]:
         raise ValueError(f"it should hold {sum(sizes.values())} bytes of numbers, got {available - length}: cut short?")
     shapes = {name: tuple(entry["shape"]) for name, entry in header.items()}
     return Header(document, checks.text("its checksum", metadata.get("sha256")), shapes), text
+
+
+def _memory() -> int:
+    """Bytes of memory that the machine has; a file with holes may say that it has more."""
+    try:
+        return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    except (AttributeError, OSError, ValueError):  # the system does not say
+        return sys.maxsize
 
 
 def _parse(name: str, text: str) -> Any:
