@@ -12,7 +12,7 @@ from device_cases import FEATURES, OUTPUTS, ROWS, dataset, network, normal, reas
 
 from torchnpn import likelihoods, nn, priors
 from torchnpn.moments import Moments
-from torchnpn.training import constant, cosine
+from torchnpn.training import constant, cosine, optimizer_state
 from torchnpn.training.fused import FusedSteps
 from torchnpn.training.graphs import Beside, Repeated, captured
 from torchnpn.training.steps import device_training
@@ -251,10 +251,12 @@ def test_steps_are_stored_and_taken_up_again(fused, settings):
     net, noise = network(hidden=(4,)), likelihoods.GaussianNoise(OUTPUTS)
     first = make(net, noise)
     first.epoch(0)
-    stored = copy.deepcopy((net, noise, first.kind.state_dict()))
+    places = optimizer_state.places_of(net=net, noise=noise)
+    stored = copy.deepcopy((net, noise, optimizer_state.state_of(first.kind, places)))
     want = first.epoch(1)
     second = make(*stored[:2])
-    second.kind.load_state_dict(stored[2])
+    places = optimizer_state.places_of(net=stored[0], noise=stored[1])
+    optimizer_state.load_(second.kind, stored[2], places, first.steps, 2 * first.steps)
     assert second.epoch(1) == want
     for a, b in zip(
         (*net.parameters(), *noise.parameters()), (*stored[0].parameters(), *stored[1].parameters()), strict=True

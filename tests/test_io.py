@@ -222,7 +222,8 @@ class TableModel:
 
 @pytest.fixture
 def tables(monkeypatch):
-    """A module `torchnpn.tables` that has the class above."""
+    """A module `torchnpn.tables` that has the class above, which cannot be asked for predictions."""
+    monkeypatch.setattr("torchnpn.io.objects.check_answers", lambda model: None)
     module = types.ModuleType("torchnpn.tables")
     module.TableModel = TableModel
     monkeypatch.setitem(sys.modules, "torchnpn.tables", module)

@@ -3,7 +3,7 @@
 from torchnpn.datasets.catalogue import Verdict, available, fetch, load, verify
 from torchnpn.datasets.dataset import Dataset, Info, Split
 from torchnpn.datasets.documents import Documents
-from torchnpn.datasets.download import DownloadError
+from torchnpn.datasets.download import DownloadError, Patience
 from torchnpn.datasets.splits import LinkSplit, link_split, node_split
 
 __all__ = [
@@ -12,6 +12,7 @@ __all__ = [
     "DownloadError",
     "Info",
     "LinkSplit",
+    "Patience",
     "Split",
     "Verdict",
     "available",

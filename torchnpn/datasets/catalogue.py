@@ -10,12 +10,13 @@ from typing import Literal, NamedTuple, overload
 from torchnpn.datasets import citations, images, insurance, store, texts, toy, uci
 from torchnpn.datasets.dataset import Dataset, Info, Original, Source
 from torchnpn.datasets.documents import Documents
-from torchnpn.datasets.download import DownloadError, Progress, download
+from torchnpn.datasets.download import Clock, DownloadError, Patience, Progress, download
 
 SOURCES: dict[str, Source] = {
     source.name: source
     for source in (*uci.SOURCES, *insurance.SOURCES, *images.SOURCES, *citations.SOURCES, *texts.SOURCES)
 }
+_FOREIGN = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError)  # arrays of other names, types, values
 DocumentName = Literal["citeulike-t", "citeulike-a", "arxiv", "cora", "citeseer", "20newsgroups"]
 
 
@@ -46,7 +47,7 @@ def load(name: str) -> Dataset | Documents:
     arrays = store.read(path)
     try:
         dataset: Dataset | Documents = source.read(arrays)
-    except (KeyError, IndexError, ValueError) as error:  # arrays of other names, types or values
+    except _FOREIGN as error:
         raise ValueError(
             f"{path} is not the file of {name!r} ({type(error).__name__}: {error}): it holds {', '.join(arrays)}. "
             f"{_anew(path)}"
@@ -65,12 +66,14 @@ def load(name: str) -> Dataset | Documents:
     return dataset
 
 
-def fetch(name: str, progress: Progress | None = None) -> Path:
+def fetch(name: str, progress: Progress | None = None, *, patience: Patience | None = None) -> Path:
     """The path of the file of a data set, downloaded and converted first if it is not there.
 
     Args:
         name: One of the names of `available()`.
         progress: Called as `progress(bytes so far, bytes in all or None)` while downloading.
+        patience: How long to wait; by default ten minutes for all of a data set, or as many seconds as the variable
+            `TORCHNPN_DOWNLOAD_SECONDS` says, and half a minute without a byte.
 
     Raises:
         ValueError: If there is no such name.
@@ -88,13 +91,13 @@ def fetch(name: str, progress: Progress | None = None) -> Path:
         raise FileNotFoundError(f"The file of {name!r} is not here. {source.by_hand} Then {_put(source, path)}")
     store.make_folder(path)  # better to fail before the download than after
     try:
-        originals = _download(source.originals, progress)
+        originals = _download(source.originals, progress, Clock(patience or Patience.usual()))
     except DownloadError as error:
         advice = f"Without a network, fetch {name!r} on another machine, then {_put(source, path)}"
         raise DownloadError(" ".join(filter(None, (str(error), source.by_hand, advice)))) from error
     try:
         arrays = source.convert(originals)
-    except (ValueError, IndexError) as error:
+    except (ArithmeticError, LookupError, TypeError, ValueError) as error:  # of whatever the server sent
         raise DownloadError(f"The originals of {name!r} are not as expected: {error}. Nothing was kept.") from error
     if source.digest and store.digest(arrays) != source.digest:
         raise DownloadError(f"The originals of {name!r} have changed at {source.origin}. Nothing was kept.")
@@ -137,7 +140,7 @@ def _source(name: str) -> Source:
     return SOURCES[name]
 
 
-def _download(originals: tuple[Original, ...], progress: Progress | None) -> Mapping[str, bytes]:
+def _download(originals: tuple[Original, ...], progress: Progress | None, clock: Clock) -> Mapping[str, bytes]:
     """All files by name; progress counts their bytes together, whose total is known only for a single file."""
     bodies: dict[str, bytes] = {}
     for original in originals:
@@ -147,7 +150,7 @@ def _download(originals: tuple[Original, ...], progress: Progress | None) -> Map
             if progress is not None:
                 progress(before + received, total if len(originals) == 1 else None)
 
-        bodies[original.name] = download(original.url, original.sha256, report)
+        bodies[original.name] = download(original.url, original.sha256, report, most=original.most, clock=clock)
     return bodies
 
 
@@ -163,7 +166,7 @@ def _status(source: Source) -> str:
         return "ok" if store.digest(arrays) == source.digest else "different"
     try:
         source.read(arrays)
-    except (KeyError, IndexError, ValueError):
+    except _FOREIGN:
         return "different"
     return "ok"
 

@@ -14,6 +14,7 @@ from torchnpn.datasets.store import Arrays
 from torchnpn.datasets.words import parse_counts, parse_neighbours, smallest, stored_counts
 
 RAW = "https://raw.githubusercontent.com"
+MOST = {"vocabulary.dat": 1 << 20, "citations.dat": 4 << 20, "mult.dat": 32 << 20}  # bytes; sizes are not recorded
 BLOB = {"citeulike-a": "5df76b81fd9814116ed143bda6e8e843ba167123"}  # git's sum of mult.dat, where no other is recorded
 
 
@@ -110,8 +111,7 @@ def citeulike(
         digest=digest,
         read=functools.partial(read_citeulike, name, about),
         originals=tuple(
-            Original(file, f"{RAW}/js05212/{name}/{commit}/{file}", sha256[file])
-            for file in ("vocabulary.dat", "citations.dat", "mult.dat")
+            Original(file, f"{RAW}/js05212/{name}/{commit}/{file}", sha256[file], most) for file, most in MOST.items()
         ),
         convert=functools.partial(convert_citeulike, name),
         by_hand=by_hand,

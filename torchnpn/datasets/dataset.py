@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 from numpy.typing import NDArray
 
+from torchnpn.datasets.download import MOST_BYTES
 from torchnpn.datasets.store import Arrays
 
 Vector = NDArray[Any]
@@ -69,6 +70,7 @@ class Original(NamedTuple):
     name: str
     url: str
     sha256: str | None = None
+    most: int = MOST_BYTES  # that it has, or somewhat more: what comes beyond is not even received
 
 
 @dataclass(frozen=True)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import functools
 import gzip
+import io
 import zlib
 from collections.abc import Mapping
 from typing import NamedTuple
@@ -24,6 +25,8 @@ FILES = {  # our name of an array -> the file at the source
     "x_test": "t10k-images-idx3-ubyte.gz",
     "y_test": "t10k-labels-idx1-ubyte.gz",
 }
+_MOST = {"x_train": 12_000_000, "y_train": 60_000, "x_test": 8_000_000, "y_test": 20_000}  # bytes, compressed
+_LARGEST = 60_000 * SIDE**2 + 16  # bytes of an idx file
 
 
 class ImageSet(NamedTuple):
@@ -125,7 +128,8 @@ def source(images: ImageSet) -> Source:
         digest=images.digest,
         read=functools.partial(read, images),
         originals=tuple(
-            Original(name, f"{images.base}/{FILES[name]}", sha256) for name, sha256 in images.sha256.items()
+            Original(name, f"{images.base}/{FILES[name]}", sha256, _MOST[name])
+            for name, sha256 in images.sha256.items()
         ),
         convert=convert,
     )
@@ -162,9 +166,12 @@ def convert(originals: Mapping[str, bytes]) -> Arrays:
 def _idx(content: bytes) -> NDArray[np.uint8]:
     """The array of an idx file: two zeros, 8 for bytes, the number of sizes, the sizes as big-endian words, values."""
     try:
-        plain = gzip.decompress(content)
+        with gzip.GzipFile(fileobj=io.BytesIO(content)) as file:
+            plain = file.read(_LARGEST + 1)
     except (OSError, EOFError, zlib.error) as error:  # ways of damaged gzip files
         raise ValueError(f"an idx file cannot be unpacked ({error})") from error
+    if len(plain) > _LARGEST:
+        raise ValueError(f"an idx file should have at most {_LARGEST} bytes, got more")
     if plain[:3] != b"\0\0\x08":
         raise ValueError(f"an idx file of bytes begins with 00 00 08, not with {plain[:3].hex(' ') or 'nothing'}")
     dimensions = plain[3]

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import hashlib
 import io
+import math
 import os
-import secrets
+import struct
 import sys
+import tokenize
 import zipfile
 import zlib
 from collections.abc import Mapping
@@ -16,6 +18,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from torchnpn._files import opened, whole_file
+
+MOST_ARRAYS = 1_000
+SMALL = 32 << 20  # bytes that any file may expand to
+MOST_EXPANSION = 20  # bytes for each of a file, beyond
 Arrays = Mapping[str, NDArray[Any]]  # what an .npz file holds
 
 
@@ -39,29 +46,66 @@ def locate(relative: str) -> Path:
 
 
 def read(path: Path) -> Arrays:
-    """All arrays of an `.npz` file; never unpickles.
+    """All arrays of an `.npz` file; never unpickles, and takes no more memory than the file may need.
 
     Raises:
-        ValueError: If the file is damaged, or no `.npz` file of plain arrays.
+        ValueError: If the file is damaged, no `.npz` file of plain arrays, or made to be far larger than it looks.
     """
-    content = path.read_bytes()
     try:
-        with zipfile.ZipFile(io.BytesIO(content)) as archive:  # its check sums are compared before numpy sees a byte
-            return {
-                name.removesuffix(".npy"): np.load(io.BytesIO(archive.read(name)), allow_pickle=False)
-                for name in archive.namelist()
-            }
-    except (
-        OSError,
-        ValueError,
-        EOFError,
-        RuntimeError,
-        zipfile.BadZipFile,
-        zlib.error,
-    ) as error:  # ways of damaged zips
+        with opened(path) as file, zipfile.ZipFile(file) as archive:
+            _check_sizes(archive, path.stat().st_size)
+            return {entry.filename.removesuffix(".npy"): _array(archive.read(entry)) for entry in archive.infolist()}
+    except _DAMAGE as error:
         raise ValueError(
-            f"{path} is damaged, or no .npz file of plain arrays ({error}). Delete it, and fetch it anew."
+            f"{path} is damaged, or no .npz file of plain arrays ({str(error)[:200]}). Delete it, and fetch it anew."
         ) from error
+
+
+def _check_sizes(archive: zipfile.ZipFile, size: int) -> None:
+    """Raise where an archive would take far more memory than data do; zipfile reads no more than an entry declares."""
+    entries = archive.infolist()
+    if len(entries) > MOST_ARRAYS or len({entry.filename for entry in entries}) < len(entries):
+        raise ValueError(f"it should hold at most {MOST_ARRAYS} arrays of different names, got {len(entries)}")
+    if not all(entry.compress_type in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED) for entry in entries):
+        raise ValueError("it is compressed in another way than numpy does")
+    expanded = sum(entry.file_size for entry in entries)
+    if expanded > SMALL + MOST_EXPANSION * size:
+        raise ValueError(f"its {size} bytes would expand to {expanded}")
+
+
+def _array(content: bytes) -> NDArray[Any]:
+    """The array of an `.npy` file, whose header must fit its bytes: numpy would take memory for whatever it says."""
+    file = io.BytesIO(content)
+    version = np.lib.format.read_magic(file)
+    if version not in _HEADERS:
+        raise ValueError(f"an array is of the unknown version {version}")
+    shape, _, dtype = _HEADERS[version](file)
+    if dtype.hasobject:
+        raise ValueError("an array holds Python objects, which allow_pickle=False refuses")
+    if math.prod(shape) * dtype.itemsize != len(content) - file.tell() or min(shape, default=0) < 0:
+        raise ValueError(f"an array of shape {str(shape)[:80]} does not have the bytes that are there")
+    file.seek(0)
+    array: NDArray[Any] = np.load(file, allow_pickle=False)
+    return array
+
+
+_HEADERS = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}
+_DAMAGE = (  # ways of damaged zips and arrays
+    ArithmeticError,
+    EOFError,
+    LookupError,
+    MemoryError,
+    NotImplementedError,
+    OSError,
+    RuntimeError,
+    SyntaxError,
+    TypeError,
+    ValueError,
+    struct.error,
+    tokenize.TokenError,
+    zipfile.BadZipFile,
+    zlib.error,
+)
 
 
 def make_folder(path: Path) -> None:
@@ -77,21 +121,17 @@ def make_folder(path: Path) -> None:
 
 
 def write(path: Path, arrays: Arrays) -> None:
-    """Store arrays under `path`: written beside and renamed, so that nothing half-written is ever found there.
+    """Store arrays under `path`, as a file that is whole or not there.
 
     Raises:
         OSError: If the folder cannot be written to; the message says what to set.
     """
     make_folder(path)
-    beside = path.with_name(f"{path.name}.{secrets.token_hex(4)}.tmp")
     try:
-        with beside.open("wb") as file:
+        with whole_file(path) as file:
             np.savez_compressed(file, **arrays)  # type: ignore[arg-type]  # numpy's stub takes an array for a flag
-        os.replace(beside, path)
     except OSError as error:
         raise _unwritable(path, error) from error
-    finally:
-        beside.unlink(missing_ok=True)
 
 
 def digest(arrays: Arrays) -> str:

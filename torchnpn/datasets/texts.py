@@ -14,6 +14,7 @@ from torchnpn.datasets.words import parse_counts, stored_counts
 
 REPOSITORY = "sophieburkhardt/dirichlet-vae-topic-models"
 BASE = f"https://raw.githubusercontent.com/{REPOSITORY}/70091d4f1df37c7a7eb2995fbbffba36caed46aa/data/20news"
+MOST = 32 << 20  # bytes of each file; sizes are not recorded
 
 
 def read(arrays: Arrays) -> Documents:
@@ -55,7 +56,7 @@ SOURCE = DocumentSource(
     digest="01c1707a2ad2257c1b33a4e50395a16a8b0883a1d019b07c3a8d33b6748f72cd",
     read=read,
     originals=tuple(
-        Original(name, f"{BASE}/{name}", sha256)
+        Original(name, f"{BASE}/{name}", sha256, MOST)
         for name, sha256 in {
             "train.feat": "6c4b612d03bb54c68c923ae7b689398c4a7bd1046b0874332dfe0a0c42830143",
             "test.feat": "5e5beaff3c66affeb08aeefb69e40e3e1c52360cdad2df03e7df2ecb6b79fad0",

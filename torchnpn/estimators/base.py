@@ -328,8 +328,11 @@ class NPNEstimator(BaseEstimator):  # type: ignore[misc]
             named["correlation"] = (n_in, n_in)  # type: ignore[assignment]
         inputs = {name: state.checked_array(arrays, f"inputs.{name}", shape) for name, shape in named.items()}
         estimator.inputs_ = Inputs(**{"correlation": np.empty((0, 0)), **inputs})
-        if (estimator.inputs_.scale <= 0).any() or (estimator.inputs_.variance < 0).any():
-            raise ValueError("inputs expects scales above zero and variances ≥ 0.")
+        state.check_scale(estimator.inputs_.scale, estimator.inputs_.center, "inputs")
+        if not ((estimator.inputs_.variance >= 0) & (estimator.inputs_.variance <= 1e12)).all():
+            raise ValueError("inputs expects variances ≥ 0, in standard units.")
+        if "correlation" in inputs:
+            state.check_covariance(inputs["correlation"], "inputs.correlation")
         with torch.device("meta"):
             likelihood = estimator._read_target(plain, arrays)
             network = estimator._build(n_in, likelihood.outputs(estimator._targets), replicas=estimator._replicas)

@@ -156,6 +156,8 @@ class BayesianLogisticRegression(ClassifierMixin, BaseEstimator):  # type: ignor
         if len(self.classes_) == 2:
             other: Array = accurate.sigmoid(-a).mean.numpy()  # not 1 - p, which loses the digits of small ones
             return np.stack([other, probs], axis=1)
+        if (lost := probs.sum(axis=1) == 0).any():  # far from all classes E σ(a) → exp(a_m + a_s/2), below all numbers
+            probs[lost] = torch.softmax(a.mean + 0.5 * a.variance, 1).numpy()[lost]  # type: ignore[operator]
         scaled: Array = probs / probs.sum(axis=1, keepdims=True)
         return scaled
 
@@ -209,10 +211,9 @@ class BayesianLogisticRegression(ClassifierMixin, BaseEstimator):  # type: ignor
         }
         for name, shape in shapes.items():
             setattr(model, f"{name}_", state.checked_array(arrays, name, shape))
-        variances = (
-            np.diagonal(model.covariance_, axis1=-2, axis2=-1) if features <= MOST_FEATURES else model.covariance_
-        )
-        if (variances < 0).any():
+        if features <= MOST_FEATURES:
+            state.check_covariance(model.covariance_, "covariance")
+        elif (model.covariance_ < 0).any():
             raise ValueError("covariance expects variances ≥ 0, got others.")
         for kind, found, expected in zip(("values", "arrays"), (plain, arrays), model._state(), strict=True):
             if set(found) != set(expected):

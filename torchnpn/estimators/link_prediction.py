@@ -270,8 +270,7 @@ class LinkPredictor(BaseEstimator):  # type: ignore[misc]
             torch.from_numpy(state.checked_array(arrays, "posterior.covariance", (size, size))),
             precision,
         )
-        if bool((posterior.covariance.diagonal() < 0).any()):
-            raise ValueError("posterior.covariance expects variances ≥ 0, got others.")
+        state.check_covariance(posterior.covariance.numpy(), "posterior.covariance")
         model._take(posterior, (state.checked_count(pairs[0], "pairs"), state.checked_count(pairs[1], "pairs")))
         for kind, found, expected in zip(("values", "arrays"), (plain, arrays), model._state(), strict=True):
             if set(found) != set(expected):

@@ -262,6 +262,5 @@ class NPNRegressor(RegressorMixin, NPNEstimator):  # type: ignore[misc]
         self.units_ = Units(
             *(state.checked_array(arrays, f"units.{name}", (self.n_outputs_,)) for name in Units._fields)
         )
-        if (self.units_.scale <= 0).any():
-            raise ValueError("units expects scales above zero.")
+        state.check_scale(self.units_.scale, self.units_.shift, "units")
         return self._kind.likelihood(self.n_outputs_, self._replicas)

@@ -14,6 +14,12 @@ Array = NDArray[Any]
 _LARGEST_LOG = 40.0  # a log standard deviation beyond makes a variance that is no float32
 _LATER = {"n_estimators": 1}  # settings that early files lack; left out where they say no more than these do
 _LABEL_KINDS = "biufU"  # numpy's letters for bool, integers, floats and text
+_LONGEST = 1_000  # entries of a list of settings, and characters of a text
+_LABEL_BYTES = 2**24, 16  # that labels may take in memory: so many, and so many for each character of theirs
+_LARGEST_NUMBER = 1e12  # of a weight's mean and standard deviation, in absolute value
+_LARGEST_UNIT = 1e150  # whose square is still a number
+_LARGEST_ORIGIN = 1e37  # of float32, which networks take
+_ROUNDING = 1e-6  # of correlations
 
 
 def plain_settings(params: dict[str, Any]) -> dict[str, Any]:
@@ -44,6 +50,8 @@ def checked_settings(plain: Any, known: set[str]) -> dict[str, Any]:
             raise ValueError(f"settings expects a plain value for {name}, got {_short(value)}.")
         if isinstance(value, float) and not math.isfinite(value):
             raise ValueError(f"settings expects a finite {name}, got {value}.")
+        if isinstance(value, (str, list)) and len(value) > _LONGEST:
+            raise ValueError(f"settings expects at most {_LONGEST} entries or characters of {name}, got {len(value)}.")
     return {name: tuple(value) if isinstance(value, list) else value for name, value in plain.items()}
 
 
@@ -69,16 +77,35 @@ def checked_labels(plain: Any) -> Array:
             raise ValueError("labels of type object are text, got others.")
         labels: Array = np.array(values, dtype=object)
     else:
-        try:
-            dtype = np.dtype(kind)
-            labels = np.array(values, dtype=dtype)
-        except (TypeError, ValueError, OverflowError, MemoryError) as error:
-            raise ValueError(f"labels cannot be read: {error}.") from None
-        same = labels.tolist() == values and [type(v) for v in labels.tolist()] == [type(v) for v in values]
-        if dtype.kind not in _LABEL_KINDS or dtype.itemsize > 4_096 or not same:
-            raise ValueError(f"labels expects text, numbers or bools of their own type, got {_short(kind)}.")
+        labels = _labels_of_type(_checked_type(kind, values), values)
     if labels.ndim != 1 or len(labels) < 2 or not (labels[:-1] < labels[1:]).all():
         raise ValueError("labels expects at least two, sorted and different.")
+    return labels
+
+
+def _checked_type(name: str, values: list[Any]) -> np.dtype[Any]:
+    """The type called `name`, if it is one of labels, and so many of it take no more memory than their text does."""
+    try:
+        dtype = np.dtype(name)
+    except (TypeError, ValueError, SyntaxError) as error:
+        raise ValueError(f"labels cannot be read: {error}.") from None
+    plain = dtype.kind in _LABEL_KINDS and dtype.subdtype is None and dtype.itemsize <= 4_096
+    characters = sum(len(value) for value in values if isinstance(value, str))
+    if not plain or dtype.itemsize * len(values) > _LABEL_BYTES[0] + _LABEL_BYTES[1] * characters:
+        raise ValueError(f"labels expects text, numbers or bools of their own type, got {_short(name)}.")
+    return dtype
+
+
+def _labels_of_type(dtype: np.dtype[Any], values: list[Any]) -> Array:
+    if not all(isinstance(value, (str, bool, int, float)) for value in values):  # a list would be another dimension
+        raise ValueError("labels expects text, numbers or bools, got others.")
+    try:
+        labels: Array = np.array(values, dtype=dtype)
+    except (TypeError, ValueError, OverflowError) as error:
+        raise ValueError(f"labels cannot be read: {error}.") from None
+    back = labels.tolist()
+    if back != values or [type(value) for value in back] != [type(value) for value in values]:
+        raise ValueError(f"labels expects text, numbers or bools of their own type, got {_short(dtype.str)}.")
     return labels
 
 
@@ -104,6 +131,7 @@ def checked_names(plain: Any, count: int) -> Array | None:
         not isinstance(plain, list)
         or not all(isinstance(name, str) for name in plain)
         or not len(plain) == len(set(plain)) == count
+        or not all(len(name) <= _LONGEST for name in plain)
     ):
         raise ValueError(f"feature names expects {count} different texts, got {_short(plain)}.")
     return np.array(plain, dtype=object)
@@ -119,6 +147,29 @@ def checked_array(arrays: dict[str, Any], name: str, shape: tuple[int, ...]) -> 
     return array.copy()
 
 
+def check_scale(scale: Array, origin: Array, name: str) -> None:
+    """Raise a ValueError unless numbers can be measured from `origin` in units of `scale`."""
+    if not ((scale >= 1 / _LARGEST_UNIT) & (scale <= _LARGEST_UNIT)).all():
+        raise ValueError(f"{name} expects scales from {1 / _LARGEST_UNIT:g} to {_LARGEST_UNIT:g}.")
+    if not (np.abs(origin) <= _LARGEST_ORIGIN * scale).all():
+        raise ValueError(f"{name} expects values of at most {_LARGEST_ORIGIN:g} scales.")
+
+
+def check_covariance(covariance: Array, name: str) -> None:
+    """Raise a ValueError unless the matrices (…, n, n) are symmetric and, but for rounding, positive semi-definite."""
+    variances = np.diagonal(covariance, axis1=-2, axis2=-1)
+    if not ((variances >= 0) & (variances <= _LARGEST_UNIT)).all():
+        raise ValueError(f"{name} expects variances from 0 to {_LARGEST_UNIT:g}, got others.")
+    std = np.sqrt(variances)
+    unit = np.where(std > 0, std, 1.0)
+    correlation = covariance / unit[..., :, None] / unit[..., None, :]
+    nearly = torch.from_numpy(correlation + _ROUNDING * np.eye(correlation.shape[-1]))
+    if np.abs(correlation - correlation.swapaxes(-1, -2)).max(initial=0.0) > _ROUNDING or bool(
+        torch.linalg.cholesky_ex(nearly).info.any()
+    ):
+        raise ValueError(f"{name} expects the covariance of some variables, got a matrix that is none.")
+
+
 def load_module(module: nn.Module, arrays: dict[str, Any], prefix: str) -> nn.Module:
     """Fill a module, made on the meta device, with the arrays `prefix.…`, whose names and shapes must be its own."""
     expected = {name: tuple(value.shape) for name, value in module.state_dict().items()}
@@ -131,6 +182,8 @@ def load_module(module: nn.Module, arrays: dict[str, Any], prefix: str) -> nn.Mo
             raise ValueError(f"{prefix}{name} expects finite float32 numbers of shape {expected[name]}.")
         if name.rpartition(".")[2].startswith("log_") and tensor.max() > _LARGEST_LOG:
             raise ValueError(f"{prefix}{name} expects logarithms up to {_LARGEST_LOG}.")
+        if tensor.abs().max() > _LARGEST_NUMBER:
+            raise ValueError(f"{prefix}{name} expects numbers of at most ±{_LARGEST_NUMBER:g}.")
     module.load_state_dict({name: tensor.clone() for name, tensor in tensors.items()}, assign=True)
     return module
 

@@ -44,7 +44,7 @@ def _number(name: str, check: checks.Check = checks.number) -> Argument:
 
 
 def _constants(*names: str) -> dict[str, Argument]:
-    """Arguments of an activation that are finite numbers."""
+    """Arguments of an activation that are numbers."""
 
     def reader(name: str) -> Callable[[Any], float]:
         return lambda module: float(module.constants[name])
@@ -79,11 +79,11 @@ ARGUMENTS: dict[type[Module], dict[str, Argument]] = {
     nn.ELU: _constants("alpha"),
     nn.Saturating: {
         "family": Argument(lambda module: _family_name(module.family), checks.family),
-        "tau": _number("tau", checks.positive),
+        "tau": _number("tau", checks.tau),
         "r": _number("r"),
         "q": Argument(lambda module: None if module.q is None else float(module.q), checks.number_or_none),
     },
-    nn.Power: {"tau": _number("tau", checks.positive)},
+    nn.Power: {"tau": _number("tau", checks.tau)},
     nn.Bernoulli: {},
     nn.Dropout: {"p": _number("p")},
     nn.AnalyticDropout: {"p": _number("p")},

@@ -5,7 +5,6 @@ Each takes the name of the value, for the message, and the value, and returns wh
 
 from __future__ import annotations
 
-import math
 import reprlib
 from collections.abc import Callable, Iterable
 from typing import Any
@@ -18,6 +17,8 @@ Check = Callable[[str, Any], Any]
 LARGEST_SIZE = 2**31
 LONGEST_NAME = 1000  # characters
 MOST_DIMENSIONS = 8
+LARGEST_NUMBER = 1e12  # of a constant, and of a weight's mean and standard deviation, in absolute value
+LARGEST_TAU = 1e3  # of the activations of Theorem 1: beyond, they are steps
 
 
 def shown(value: object) -> str:
@@ -47,25 +48,29 @@ def sizes(name: str, value: Any) -> tuple[int, ...]:
 
 
 def number(name: str, value: Any) -> float:
-    """A finite number."""
+    """A number of ordinary size."""
     is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
-    if not is_number or not -_LARGEST_NUMBER <= value <= _LARGEST_NUMBER:  # also refuses NaN
-        raise ValueError(f"{name} should be a finite number, got {shown(value)}")
+    if not is_number or not -LARGEST_NUMBER <= value <= LARGEST_NUMBER:  # also refuses NaN
+        raise ValueError(f"{name} should be a finite number of at most ±{LARGEST_NUMBER:g}, got {shown(value)}")
     return float(value)
 
 
-_LARGEST_NUMBER = math.nextafter(math.inf, 0)
-
-
 def positive(name: str, value: Any) -> float:
-    """A finite number above zero."""
+    """A number above zero."""
     if not number(name, value) > 0:
         raise ValueError(f"{name} should be a number > 0, got {shown(value)}")
     return float(value)
 
 
+def tau(name: str, value: Any) -> float:
+    """The rate τ of an activation."""
+    if not positive(name, value) <= LARGEST_TAU:
+        raise ValueError(f"{name} should be a number > 0 and at most {LARGEST_TAU:g}, got {shown(value)}")
+    return float(value)
+
+
 def number_or_none(name: str, value: Any) -> float | None:
-    """A finite number, or nothing."""
+    """A number of ordinary size, or nothing."""
     return None if value is None else number(name, value)
 
 

@@ -10,8 +10,7 @@ import hashlib
 import json
 import math
 import os
-import secrets
-import stat
+import sys
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple
 
@@ -20,9 +19,11 @@ import torch
 from safetensors import SafetensorError
 from torch import Tensor
 
+from torchnpn._files import opened, whole_file
 from torchnpn.io import checks
 
 LARGEST_HEADER = 16 * 2**20  # bytes
+MOST_VALUES = 500_000  # in all of a header: each takes some hundred bytes, however few it has in the file
 DEEPEST_DOCUMENT = 64  # objects and lists within each other
 MOST_ELEMENTS = 2**48  # of a tensor: far above any memory, far below where its size in bytes overflows
 
@@ -54,7 +55,7 @@ def read_header(path: Path) -> Header:
     Raises:
         ValueError: If it is no such file.
     """
-    with _opened(path) as file:
+    with opened(path) as file:
         return _header(file)[0]
 
 
@@ -64,14 +65,17 @@ def read(path: Path) -> tuple[dict[str, Any], dict[str, Tensor]]:
     Raises:
         ValueError: If it is no such file, or damaged.
     """
-    with _opened(path) as file:
-        header, text = _header(file)
-        file.seek(0)  # the same open file: one that takes its place meanwhile is not mixed in
-        content = file.read()
     try:
-        tensors = safetensors.torch.load(content)
+        with opened(path) as file:
+            header, text = _header(file)
+            if file.seek(0, os.SEEK_END) > _memory():
+                raise MemoryError
+            file.seek(0)  # the same open file: one that takes its place meanwhile is not mixed in
+            tensors = safetensors.torch.load(file.read())
     except SafetensorError as error:
         raise ValueError(f"its header and its data do not agree ({error})") from error
+    except MemoryError as error:
+        raise ValueError("there is not enough memory to read it") from error
     if _digest(text, tensors) != header.digest:
         raise ValueError("its checksum is wrong: the file is damaged, or was edited")
     _check_numbers(tensors)
@@ -79,7 +83,12 @@ def read(path: Path) -> tuple[dict[str, Any], dict[str, Tensor]]:
 
 
 def write(path: Path, document: dict[str, Any], tensors: dict[str, Tensor]) -> None:
-    """Store document and tensors under `path`: written beside and renamed, so that no half of a file is ever there."""
+    """Store document and tensors under `path`: a file that is whole, or not there.
+
+    Raises:
+        ValueError: If a tensor holds NaN, or there is too much to describe.
+        OSError: If it cannot be written; `path` is its file name.
+    """
     _check_numbers(tensors)
     text = json.dumps(document, allow_nan=False)
     metadata = {"format": "pt", "torchnpn": text, "sha256": _digest(text, tensors)}
@@ -89,31 +98,8 @@ def write(path: Path, document: dict[str, Any], tensors: dict[str, Tensor]) -> N
             f"A model file has room for {LARGEST_HEADER} bytes of names, labels and categories, got {length} bytes. "
             "Leave out columns that have a category for nearly each row."
         )
-    try:
-        _replace(Path(os.path.realpath(path)), content)  # a link stays, and leads to the new file
-    except OSError as error:
-        raise OSError(error.errno, f"Cannot save the model: {error.strerror}", str(path)) from error
-
-
-def _replace(path: Path, content: bytes) -> None:
-    if path.exists() and not path.is_file() and not path.is_dir():
-        raise ValueError(f"{path} is a device or a pipe: a model needs a plain file.")
-    beside = path.with_name(f".npn-{secrets.token_hex(8)}.tmp")
-    try:
-        with open(beside, "xb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(beside, path)
-    finally:
-        beside.unlink(missing_ok=True)
-
-
-def _opened(path: Path) -> BinaryIO:
-    mode = path.stat().st_mode
-    if not stat.S_ISREG(mode) and not stat.S_ISDIR(mode):  # opening a pipe would wait for ever
-        raise ValueError("it is a device or a pipe, not a plain file")
-    return open(path, "rb")
+    with whole_file(path) as file:
+        file.write(content)
 
 
 def _header(file: BinaryIO) -> tuple[Header, str]:
@@ -124,7 +110,10 @@ def _header(file: BinaryIO) -> tuple[Header, str]:
     if len(start) < 8 or length > min(available, LARGEST_HEADER):
         raise ValueError(_foreign(start, length, available))
     file.seek(8)
-    header = checks.mapping("its header", _parse("its header", file.read(length)))
+    try:
+        header = checks.mapping("its header", _parse("its header", file.read(length).decode()))
+    except UnicodeDecodeError as error:
+        raise ValueError("its header is not JSON in UTF-8") from error
     metadata = checks.mapping("its metadata", header.pop("__metadata__", {}))
     if not isinstance(text := metadata.get("torchnpn"), str):
         raise ValueError("it is a safetensors file, but not one of torchnpn. Read it with safetensors.torch.load_file")
@@ -136,14 +125,24 @@ def _header(file: BinaryIO) -> tuple[Header, str]:
     return Header(document, checks.text("its checksum", metadata.get("sha256")), shapes), text
 
 
-def _parse(name: str, text: str | bytes) -> Any:
-    """JSON of bounded depth, all of whose numbers are finite."""
+def _memory() -> int:
+    """Bytes of memory that the machine has; a file with holes may say that it has more."""
     try:
-        value = json.loads(text, parse_float=_finite, parse_constant=_finite)
+        return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    except (AttributeError, OSError, ValueError):  # the system does not say
+        return sys.maxsize
+
+
+def _parse(name: str, text: str) -> Any:
+    """JSON of bounded size and depth, all of whose numbers are finite, and whose objects have no key twice."""
+    if sum(map(text.count, "[{,")) > MOST_VALUES:
+        raise ValueError(f"{name} holds more than {MOST_VALUES} values")
+    try:
+        value = json.loads(text, parse_float=_finite, parse_constant=_finite, object_pairs_hook=_unique)
     except RecursionError as error:
         raise ValueError(f"{name} is nested too deeply") from error
     except ValueError as error:
-        raise ValueError(f"{name} is not JSON of finite numbers") from error
+        raise ValueError(f"{name} is not JSON of finite numbers and different keys") from error
     level = [value]
     for _ in range(DEEPEST_DOCUMENT):
         lists = [one.values() if isinstance(one, dict) else one for one in level if isinstance(one, (dict, list))]
@@ -158,6 +157,13 @@ def _finite(digits: str) -> float:
     if not math.isfinite(value):
         raise ValueError(f"{digits} is not finite")
     return value
+
+
+def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        raise ValueError("a key is there twice")
+    return found
 
 
 def _size(name: str, entry: Any) -> int:

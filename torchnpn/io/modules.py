@@ -20,6 +20,8 @@ from torchnpn.families.checks import check_known
 from torchnpn.io import checks
 from torchnpn.io.allowed import ARGUMENTS, BY_NAME
 from torchnpn.io.file import MOST_ELEMENTS
+from torchnpn.io.fit import check_activation, check_sizes
+from torchnpn.moments import Moments
 
 DEEPEST_NETWORK = 16  # Sequentials within each other
 MOST_MODULES = 1024
@@ -60,6 +62,7 @@ def build(description: Any, tensors: Mapping[str, Tensor]) -> Module:
     """
     _check_count(description)
     module = _made(description, 0)
+    check_sizes(module)
     expected = module.state_dict()
     if different := sorted(expected.keys() ^ tensors.keys()):
         missing = "lacks" if different[0] in expected else "has no place for"
@@ -70,6 +73,8 @@ def build(description: Any, tensors: Mapping[str, Tensor]) -> Module:
                 f"tensor {name} should be of shape {list(expected[name].shape)} and hold floating-point numbers, "
                 f"got {list(tensor.shape)} of {tensor.dtype}"
             )
+    if len(kinds := {tensor.dtype for tensor in tensors.values()}) > 1:
+        raise ValueError(f"all tensors of a network should be of one type, got {', '.join(sorted(map(str, kinds)))}")
     module.load_state_dict(dict(tensors), assign=True)
     _check_weights(module)
     return module.eval()
@@ -89,7 +94,7 @@ def weights(module: Module) -> dict[str, Tensor]:
 def check(description: Any) -> None:
     """Raise a ValueError for what is not a description that `describe` gives."""
     _check_count(description)
-    _made(description, 0)
+    check_sizes(_made(description, 0))
 
 
 def lines(description: Mapping[str, Any], indent: str = "") -> list[str]:
@@ -134,7 +139,9 @@ def _made(description: Any, depth: int) -> Module:
     if math.prod(elements) > MOST_ELEMENTS:
         raise ValueError(f"{name} of sizes {elements} is too large")
     with torch.device("meta"):
-        return kind(**arguments)
+        made = kind(**arguments)
+    check_activation(name, made)
+    return made
 
 
 def _sequential(description: Any, depth: int) -> nn.Sequential:
@@ -160,14 +167,30 @@ def _known_constants(family: type[ExponentialFamily], known: dict[str, Any]) -> 
 
 
 def _check_weights(module: Module) -> None:
-    """Raise where a weight's mean or variance is not finite; an infinite logarithm alone may be a variance of zero."""
+    """Raise where a weight's mean or variance is not finite, or beyond all that training finds.
+
+    An infinite logarithm alone may be a variance of zero.
+    """
     of_weights: set[int] = set()
     with torch.no_grad():
         for name, parameter in module.named_modules():
             if isinstance(parameter, nn.RandomParameter):
                 of_weights.update(map(id, parameter.free))
-                if not all(part is None or bool(part.isfinite().all()) for part in parameter.moments):
-                    raise ValueError(f"{name} has a mean or a variance that is not finite: did training diverge?")
+                _check_moments(name, parameter.moments)
+            if (
+                isinstance(parameter, nn.Linear)
+                and parameter.averages
+                and not parameter.weight.moments.mean.sum(-1).all()
+            ):
+                raise ValueError(f"{name} has weights that are all zero, whose average is not defined")
     for name, tensor in module.named_parameters():
-        if id(tensor) not in of_weights and not bool(tensor.isfinite().all()):
-            raise ValueError(f"{name} is not finite: did training diverge?")
+        if id(tensor) not in of_weights and not bool((tensor.abs() <= checks.LARGEST_NUMBER).all()):
+            raise ValueError(f"{name} should hold finite numbers of at most ±{checks.LARGEST_NUMBER:g}")
+
+
+def _check_moments(name: str, moments: Moments) -> None:
+    mean, variance = (part.double() for part in moments if part is not None)  # in float16 the bounds are infinite
+    if not bool(mean.isfinite().all() & variance.isfinite().all()):
+        raise ValueError(f"{name} has a mean or a variance that is not finite: did training diverge?")
+    if not bool((mean.abs() <= checks.LARGEST_NUMBER).all() & (variance <= checks.LARGEST_NUMBER**2).all()):
+        raise ValueError(f"{name} has a mean or a standard deviation above {checks.LARGEST_NUMBER:g}")

@@ -15,6 +15,7 @@ from torch import Tensor
 from torch.nn import Module
 
 from torchnpn.io import checks, file, modules
+from torchnpn.io.answers import check_answers
 
 FORMAT_VERSION = 1  # raised when an older version of the library could no longer read what is written
 _LONGEST_TEXT = 500  # characters of an error
@@ -28,6 +29,15 @@ _CLASSES = {  # with `_state()` -> (plain values, arrays) and `_from_state(plain
     "LinkPredictor": "torchnpn.estimators",
     "TableModel": "torchnpn.tables",
 }
+_ERRORS = (  # of torch, numpy and scikit-learn, for values that make no sense to them
+    ArithmeticError,
+    AssertionError,
+    AttributeError,
+    LookupError,
+    MemoryError,
+    RuntimeError,
+    TypeError,
+)
 
 
 class ModelFileError(ValueError):
@@ -53,7 +63,10 @@ def save(obj: Any, path: str | os.PathLike[str]) -> None:
     versions = {"torchnpn": importlib.import_module("torchnpn").__version__, "torch": str(torch.__version__)}
     saved = datetime.now(UTC).isoformat(timespec="seconds")
     document = dict(zip(_KEYS, (FORMAT_VERSION, saved, versions, description), strict=True))
-    file.write(Path(path), document, tensors)
+    try:
+        file.write(Path(path), document, tensors)
+    except OSError as error:
+        raise OSError(error.errno, f"Cannot save the model: {error.strerror}", os.fspath(path)) from error
 
 
 def load(path: str | os.PathLike[str]) -> Any:
@@ -138,19 +151,17 @@ def _put_together(description: Any, tensors: dict[str, Tensor]) -> Any:
     checks.with_keys(name, description, ("type", "plain"))
     plain, kind = checks.mapping(f"{name}'s values", description["plain"]), _class(name)
     try:
-        return kind._from_state(plain, tensors)
-    except (
-        ArithmeticError,
-        AttributeError,
-        LookupError,
-        RuntimeError,
-        TypeError,
-    ) as error:  # torch and numpy raise all
+        model = kind._from_state(plain, tensors)
+        check_answers(model)
+    except _ERRORS as error:
         raise ValueError(f"its values are not those of a {name} ({type(error).__name__}: {error})") from error
+    return model
 
 
 def _checked(document: dict[str, Any]) -> dict[str, Any]:
     """The document, if it is of a format that this version reads."""
+    if "checkpoint_version" in document:
+        raise ValueError("it is a checkpoint, from which npn.train goes on with checkpoint=. Save the model itself")
     version = document.get("format_version")
     if type(version) is not int or version < 1:
         raise ValueError(f"format_version should be a whole number from 1 on, got {checks.shown(version)}")

@@ -1,10 +1,12 @@
 """Training: one loop for all networks, with recipes, early stopping and checkpoints."""
 
+from torchnpn.training.checkpoint import CheckpointError
 from torchnpn.training.history import Epoch, History
 from torchnpn.training.loop import TrainingDiverged, resolve_device, train
 from torchnpn.training.recipe import Ramp, Recipe, adam, constant, cosine, geometric_ramp, linear_ramp
 
 __all__ = [
+    "CheckpointError",
     "Epoch",
     "History",
     "Ramp",

@@ -6,16 +6,19 @@ the device too. Such a step can be recorded in a CUDA graph once and repeated. O
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple, Protocol
+from typing import NamedTuple, Protocol
 
 import torch
 from torch import Tensor, nn
+from torch.optim import Optimizer
+from torch.optim.lr_scheduler import LRScheduler
 
 from torchnpn import kernels
 from torchnpn.nn import Linear
 from torchnpn.priors import Prior, kl
 from torchnpn.training.batches import Batch, Rows
 from torchnpn.training.graphs import Repeated
+from torchnpn.training.optimizer_state import Averages
 from torchnpn.training.recipe import Recipe
 from torchnpn.training.schedule import schedule
 
@@ -111,9 +114,17 @@ class Steps(Protocol):
     def after(self) -> None:
         """Whatever the host does after each step."""
 
-    def state_dict(self) -> dict[str, Any]: ...
+    @property
+    def averages(self) -> list[Averages]:
+        """Adam's, in the memory that the steps work in; none where `optimizer` has them."""
 
-    def load_state_dict(self, state: dict[str, Any]) -> None: ...
+    @property
+    def optimizer(self) -> Optimizer | None:
+        """One of torch's, where the recipe asks for another than the default."""
+
+    @property
+    def scheduler(self) -> LRScheduler | None:
+        """Of that optimizer."""
 
 
 class Closing(NamedTuple):

@@ -7,10 +7,8 @@ and a step of theirs costs as much as a tenth of a small network's whole step. T
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import numpy as np
-import torch
 from torch import Tensor
 
 from torchnpn.training.recipe import ADAM
@@ -47,13 +45,3 @@ class FlatAdam:
         np.divide(self.first, below, out=below)
         below *= rate / (1 - b1**self.taken)
         self.numbers -= below
-
-    def state_dict(self) -> dict[str, Any]:
-        """For a checkpoint."""
-        averages = {"first": torch.from_numpy(self.first.copy()), "second": torch.from_numpy(self.second.copy())}
-        return {"taken": self.taken, **averages}
-
-    def load_state_dict(self, state: dict[str, Any]) -> None:
-        """The inverse of `state_dict`."""
-        self.taken = state["taken"]
-        self.first[:], self.second[:] = state["first"].numpy(), state["second"].numpy()

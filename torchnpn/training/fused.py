@@ -23,6 +23,7 @@ from torchnpn.training.adversarial import along, radii
 from torchnpn.training.batches import Rows
 from torchnpn.training.device import Feed
 from torchnpn.training.graphs import Beside
+from torchnpn.training.optimizer_state import Averages
 from torchnpn.training.recipe import ADAM, Recipe, adam, cosine
 
 
@@ -55,6 +56,8 @@ def why_not_fused(
 
 class FusedSteps:
     """All of a step by the kernels of `kernels.triton`; the likelihood's own parameters, if any, by autograd."""
+
+    optimizer, scheduler = None, None  # none of torch's
 
     def __init__(
         self, model: nn.Module, likelihood: Likelihood, prior: Prior | None, recipe: Recipe, feed: Feed
@@ -90,7 +93,7 @@ class FusedSteps:
         few = self.layers[-1].linear.out_features <= triton.MOST_CLASSES
         self.softmax = type(likelihood) is ScaledSoftmax and plain and few
         self.own = [p for p in likelihood.parameters() if p.requires_grad]
-        self.averages = [p.new_zeros(2, *p.shape) for p in self.own]
+        self._both = [p.new_zeros(2, *p.shape) for p in self.own]  # Adam's averages of the likelihood's parameters
         self.beside = Beside(feed.device)
         self.radius = radii(recipe.adversarial, R, self.x[0]) if np.any(recipe.adversarial) else None
         self.nowhere = torch.zeros_like(feed.following)
@@ -169,7 +172,7 @@ class FusedSteps:
             g_m, g_s, *by_own = torch.autograd.grad(rows.sum(), [m, s, *self.own], materialize_grads=True)
         if learning:
             now = feed.now()
-            for parameter, gradient, averages in zip(self.own, by_own, self.averages, strict=True):
+            for parameter, gradient, averages in zip(self.own, by_own, self._both, strict=True):
                 adam_(parameter.detach(), gradient, averages, now, *ADAM.betas, ADAM.epsilon)
             feed.note(rows.detach())
         return self.triton.Gradient(g_m.contiguous(), g_s.to(self.precision.variance).contiguous())
@@ -177,14 +180,16 @@ class FusedSteps:
     def after(self) -> None:
         pass
 
-    def state_dict(self) -> dict[str, Any]:
-        return {"weights": [(adam.W, adam.b) for adam in self.adams], "averages": self.averages}
-
-    def load_state_dict(self, state: dict[str, Any]) -> None:
-        mine = [average for adam in self.adams for average in (adam.W, adam.b)] + self.averages
-        stored = [average for pair in state["weights"] for average in pair] + state["averages"]
-        for place, value in zip(mine, stored, strict=True):
-            place.copy_(value)
+    @property
+    def averages(self) -> list[Averages]:
+        """Adam's, of the parameters of all layers and of the likelihood."""
+        found = [Averages(p, *both) for p, both in zip(self.own, self._both, strict=True)]
+        for layer, kept in zip(self.layers, self.adams, strict=True):
+            assert layer.linear.bias is not None
+            for random, both in ((layer.linear.weight, kept.W), (layer.linear.bias, kept.b)):
+                for parameter, (first, second) in zip(random.free, both.split(2), strict=True):
+                    found.append(Averages(parameter, first.view_as(parameter), second.view_as(parameter)))
+        return found
 
 
 def _chain(model: nn.Module) -> Chain | None:

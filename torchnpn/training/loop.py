@@ -21,10 +21,11 @@ from torchnpn import kernels
 from torchnpn.likelihoods import Likelihood
 from torchnpn.priors import Prior
 from torchnpn.training import checkpoint as checkpoints
-from torchnpn.training import small
+from torchnpn.training import optimizer_state, small
 from torchnpn.training.adversarial import Adversary, check_dense, radii
 from torchnpn.training.batches import Batch, Loader, Rows, as_batches
 from torchnpn.training.device import DeviceTraining
+from torchnpn.training.fingerprint import fingerprint
 from torchnpn.training.flat_adam import FlatAdam
 from torchnpn.training.gradients import Autograd, BatchLoss, Gradients
 from torchnpn.training.history import Epoch, History
@@ -64,7 +65,8 @@ def train(
         subsets: (replicas, n) row numbers, for a model with replicas: replica r is trained on rows subsets[r] of `data`
             only, as for cross-validation, a bootstrap or a curve of learning. None: all see all rows.
         callback: Called with the history after each epoch, for progress or a plot.
-        checkpoint: A file from which training goes on if it exists, and to which it writes as it runs.
+        checkpoint: A file from which training goes on if it exists, and to which it writes as it runs, at most once a
+            second. It belongs to this network, data, likelihood, prior and recipe.
         device: "auto" (a GPU if there is one), or torch's name of a device.
 
     Returns:
@@ -72,7 +74,9 @@ def train(
 
     Raises:
         TrainingDiverged: When the loss of an epoch is not finite.
+        CheckpointError: If `checkpoint` is no checkpoint, is damaged, or belongs to another training.
     """
+    path = None if checkpoint is None else checkpoints.check_path(checkpoint)
     recipe = Recipe() if recipe is None else recipe
     place = resolve_device(device)
     dtype = next((p.dtype for p in model.parameters()), torch.get_default_dtype())
@@ -87,16 +91,16 @@ def train(
         run.check_targets(run.validation)
     if recipe.patience is not None and validation is None:
         raise ValueError("Recipe(patience=...) needs validation data: train(..., validation=(x, y)).")
-    path = None if checkpoint is None else Path(checkpoint)
     if path is not None:
-        run.resume(checkpoints.read(path, run.fingerprint))
+        identity = fingerprint(model, data, likelihood, prior, recipe, validation, subsets)
+        run.resume(path, checkpoints.read(path, identity))
     saved = time.monotonic()
     while not run.finished:
         run.epoch()
         if callback is not None:
             callback(run.history)
         if path is not None and (run.finished or time.monotonic() - saved > checkpoints.SECONDS):
-            checkpoints.write(path, run.state())
+            checkpoints.write(path, run.state(), identity)
             saved = time.monotonic()
     run.keep_best()
     model.eval()
@@ -287,42 +291,66 @@ class _Run:
             self.gradients.release()
 
     @property
-    def fingerprint(self) -> dict[str, Any]:
-        """What must be the same for a checkpoint to be continued."""
-        plain = (int, float, str, list, tuple)
-        settings = {name: value for name, value in vars(self.recipe).items() if isinstance(value, plain)}
-        shapes = {name: list(p.shape) for name, p in self.model.named_parameters()}
-        return {"settings": settings, "rows": self.data.count, "parameters": shapes}
+    def engine(self) -> str:
+        """Which of the ways to compute a step this is, in a word."""
+        return type(self.gradients if self.on_device is None else self.on_device.kind).__name__
 
-    def state(self) -> dict[str, Any]:
-        return {
-            "fingerprint": self.fingerprint,
-            "model": self.model.state_dict(),
-            "likelihood": self.likelihood.state_dict(),
-            "optimizer": self._optimizer_state(),
-            "history": self.history.to_dict(),
-            "best": self.best,
-        }
+    def state(self) -> checkpoints.Checkpoint:
+        """All that a training needs to go on."""
+        parts = (
+            self.model.state_dict(),
+            self.likelihood.state_dict(),
+            optimizer_state.state_of(self._keeper, self._places),
+        )
+        best = None if self.best is None else checkpoints.Best(*self.best)
+        return checkpoints.Checkpoint(*parts, self.history, best, self.engine)
 
-    def resume(self, state: dict[str, Any] | None) -> None:
+    def resume(self, path: Path, state: checkpoints.Checkpoint | None) -> None:
+        """Go on from a checkpoint, if there is one."""
         if state is None:
             return
-        self.model.load_state_dict(state["model"])
-        self.likelihood.load_state_dict(state["likelihood"])
-        self._load_optimizer_state(state["optimizer"])
-        self.history = History.from_dict(state["history"])
-        self.best = state["best"]
+        try:
+            states = [(self.model, state.model), (self.likelihood, state.likelihood)]
+            if state.best is not None:
+                states += [(self.model, state.best.model), (self.likelihood, state.best.likelihood)]
+            for module, tensors in states:
+                _check_tensors(module, tensors)
+            if len(state.history.epochs) > self.recipe.epochs:
+                raise ValueError(f"it has {len(state.history.epochs)} epochs of {self.recipe.epochs}")
+            taken = len(state.history.epochs) * self.steps
+            total = self.recipe.epochs * self.steps
+            optimizer_state.load_(self._keeper, state.optimizer, self._places, taken, total)
+        except (ValueError, TypeError, LookupError, RuntimeError, AttributeError) as error:  # torch raises all of them
+            raise checkpoints.refusal(path, error) from error
+        if self.on_device is None and isinstance(self.optimizer, FlatAdam):
+            self.optimizer.taken = taken
+        for module, tensors in states[:2]:
+            module.load_state_dict(tensors)
+        self.history, self.best = state.history, state.best
+        if state.engine != self.engine:
+            _log.info("%s was computed by %s; %s goes on.", path, state.engine, self.engine)
 
-    def _optimizer_state(self) -> dict[str, Any]:
-        if self.on_device is not None:
-            return self.on_device.kind.state_dict()
-        scheduler = None if self.scheduler is None else self.scheduler.state_dict()
-        return {"optimizer": self.optimizer.state_dict(), "scheduler": scheduler}
+    @property
+    def _places(self) -> optimizer_state.Places:
+        """The parameters, by what is optimized."""
+        places = optimizer_state.places_of(model=self.model, likelihood=self.likelihood)
+        if self.on_device is None and isinstance(self.gradients, small.SmallNetwork):
+            places[id(self.gradients.flat)] = [places[id(parameter)][0] for parameter in self.gradients.own]
+        return places
 
-    def _load_optimizer_state(self, state: dict[str, Any]) -> None:
+    @property
+    def _keeper(self) -> optimizer_state.Keeper:
+        """Who keeps the state of the optimizer."""
         if self.on_device is not None:
-            self.on_device.kind.load_state_dict(state)
-            return
-        self.optimizer.load_state_dict(state["optimizer"])
-        if self.scheduler is not None:
-            self.scheduler.load_state_dict(state["scheduler"])
+            return self.on_device.kind
+        if not isinstance(self.optimizer, FlatAdam):
+            return optimizer_state.Kept([], self.optimizer, self.scheduler)
+        assert isinstance(self.gradients, small.SmallNetwork)
+        return optimizer_state.Kept(self.gradients.averages(self.optimizer.first, self.optimizer.second))
+
+
+def _check_tensors(module: nn.Module, tensors: dict[str, torch.Tensor]) -> None:
+    """Raise unless these are the tensors of a module."""
+    expected = {name: (one.shape, one.dtype) for name, one in module.state_dict().items()}
+    if {name: (one.shape, one.dtype) for name, one in tensors.items()} != expected:
+        raise ValueError(f"its tensors are not those of the {type(module).__name__}")

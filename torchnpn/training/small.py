@@ -27,6 +27,7 @@ from torchnpn.priors import EmpiricalBayes, IsotropicGaussian, Prior
 from torchnpn.training.adversarial import along
 from torchnpn.training.batches import Batch
 from torchnpn.training.gradients import BatchLoss
+from torchnpn.training.optimizer_state import Averages
 
 Array = NDArray[Any]  # of float32
 _WEIGHTS = 20_000  # above, torch's products are worth its books
@@ -89,6 +90,12 @@ class SmallNetwork:
         """Give each module its own memory back."""
         for parameter in self.own:
             parameter.data = parameter.data.clone()
+
+    def averages(self, first: Array, second: Array) -> list[Averages]:
+        """Flat averages as those of each parameter, in the same memory."""
+        sizes = [p.numel() for p in self.own]
+        parts = (torch.from_numpy(flat).split(sizes) for flat in (first, second))
+        return [Averages(p, m.view(p.shape), v.view(p.shape)) for p, m, v in zip(self.own, *parts, strict=True)]
 
     def __call__(self, batch: Batch, kl_weight: float) -> BatchLoss:
         m, s, d_m, d_s = self._m.flat, self._s.flat, self._d_m.flat, self._d_s.flat

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import torch
 from torch import Tensor, nn
@@ -15,6 +13,7 @@ from torchnpn.likelihoods import Likelihood
 from torchnpn.priors import Prior, add_kl_gradient_
 from torchnpn.training.adversarial import Adversary
 from torchnpn.training.device import Feed
+from torchnpn.training.optimizer_state import Averages
 from torchnpn.training.recipe import ADAM, Recipe, adam, cosine
 from torchnpn.training.wide import weighted_loss
 
@@ -34,11 +33,11 @@ class TapedSteps:
         self.parameters = [p for module in (model, likelihood) for p in module.parameters() if p.requires_grad]
         attacked = np.any(recipe.adversarial)
         self.adversary = Adversary(model, likelihood, recipe.adversarial) if attacked else None
-        self.averages: list[Tensor] = []
+        self._both: list[Tensor] = []  # Adam's averages, (2, …) for each parameter
         self.optimizer: Optimizer | None = None
         self.scheduler: LRScheduler | None = None
         if recipe.optimizer is adam and recipe.scheduler in (None, cosine):
-            self.averages = [p.new_zeros(2, *p.shape) for p in self.parameters]
+            self._both = [p.new_zeros(2, *p.shape) for p in self.parameters]
         else:
             self._make_optimizer(recipe)
 
@@ -79,7 +78,7 @@ class TapedSteps:
         if self.optimizer is not None:
             self.optimizer.step()
             return
-        for parameter, averages in zip(self.parameters, self.averages, strict=True):
+        for parameter, averages in zip(self.parameters, self._both, strict=True):
             if parameter.grad is not None:
                 adam_(parameter, parameter.grad, averages, now, *ADAM.betas, ADAM.epsilon)
 
@@ -88,17 +87,7 @@ class TapedSteps:
         if self.scheduler is not None:
             self.scheduler.step()
 
-    def state_dict(self) -> dict[str, Any]:
-        if self.optimizer is None:
-            return {"averages": self.averages}
-        scheduler = None if self.scheduler is None else self.scheduler.state_dict()
-        return {"optimizer": self.optimizer.state_dict(), "scheduler": scheduler}
-
-    def load_state_dict(self, state: dict[str, Any]) -> None:
-        if self.optimizer is None:
-            for mine, stored in zip(self.averages, state["averages"], strict=True):
-                mine.copy_(stored)
-            return
-        self.optimizer.load_state_dict(state["optimizer"])
-        if self.scheduler is not None:
-            self.scheduler.load_state_dict(state["scheduler"])
+    @property
+    def averages(self) -> list[Averages]:
+        """Adam's; none where the optimizer is torch's."""
+        return [Averages(p, *both) for p, both in zip(self.parameters, self._both, strict=True)] if self._both else []

@@ -1,0 +1,62 @@
+"""Whether a model from a file answers at all: it is asked for ordinary rows before anybody else may."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+Array = NDArray[Any]
+
+
+def check_answers(model: Any) -> None:
+    """Raise a ValueError where an estimator or a table model gives no finite numbers for an ordinary row."""
+    estimator = getattr(model, "estimator", model)  # a table model's
+    names = vars(estimator).pop("feature_names_in_", None)  # scikit-learn would miss them in an array
+    try:
+        with np.errstate(all="ignore"):  # what overflows is seen below
+            answers = _ANSWERS[type(estimator).__name__](estimator)
+    finally:
+        if names is not None:
+            estimator.feature_names_in_ = names
+    if not all(np.isfinite(part).all() for part in answers):
+        raise ValueError("it predicts numbers that are not finite")
+
+
+def _of_regressor(model: Any) -> list[Array]:
+    predictive = model.predict_dist(_rows(model.inputs_))
+    return [predictive.mean, predictive.std]
+
+
+def _of_classifier(model: Any) -> list[Array]:
+    return [model.predict_proba(_rows(model.inputs_))]
+
+
+def _of_autoencoder(model: Any) -> list[Array]:
+    inputs = getattr(model.body_, "inputs_", None)  # of tables; words have none
+    return list(model.transform_dist(np.eye(2, model.n_features_in_) if inputs is None else _rows(inputs)))
+
+
+def _of_logistic(model: Any) -> list[Array]:
+    return [model.predict_proba(np.zeros((1, model.n_features_in_)))]
+
+
+def _of_links(model: Any) -> list[Array]:
+    last = len(model.features_.mean.left) - 1
+    return [model.predict_proba([(0, last), (last, last // 2)])]
+
+
+_ANSWERS = {
+    "NPNRegressor": _of_regressor,
+    "NPNClassifier": _of_classifier,
+    "NPNAutoencoder": _of_autoencoder,
+    "BayesianLogisticRegression": _of_logistic,
+    "LinkPredictor": _of_links,
+}
+
+
+def _rows(inputs: Any) -> Array:  # (3, features)
+    """The mean of the training rows, and a standard deviation to either side."""
+    rows: Array = inputs.center + np.array([[0.0], [-1.0], [1.0]]) * inputs.scale
+    return rows

@@ -1,0 +1,52 @@
+"""Whether the modules of a network fit each other: parts that are right by themselves may not make a whole."""
+
+from __future__ import annotations
+
+import torch
+from torch.nn import Module
+
+from torchnpn import nn
+from torchnpn.moments import Moments
+
+_ELEMENTWISE = (nn.Activation, nn.Saturating, nn.Bernoulli, nn.MaskedUnits, nn.InputNoise)
+
+
+def check_sizes(network: Module) -> None:
+    """Raise a ValueError where a layer expects other inputs, or other replicas, than the one before it gives."""
+    _after(network, "the network", None, ())
+
+
+def _after(
+    module: Module, name: str, width: int | None, replicas: tuple[int, ...]
+) -> tuple[int | None, tuple[int, ...]]:
+    """Size and replicas of what `module` gives for inputs of that size, None where any may come, and replicas."""
+    if isinstance(module, nn.Sequential):
+        for child, layer in module._modules.items():
+            assert layer is not None
+            width, replicas = _after(layer, f"layer {child}", width, replicas)
+    elif isinstance(module, (nn.Linear, nn.MeanAndNoise)):
+        first = module if isinstance(module, nn.Linear) else module.mean
+        if width not in (None, first.in_features):
+            raise ValueError(f"{name} expects {first.in_features} inputs, but the one before it gives {width}")
+        try:
+            replicas = tuple(torch.broadcast_shapes(replicas, first.replicas))
+        except RuntimeError:
+            raise ValueError(
+                f"{name} has replicas {list(first.replicas)}, but those before it have {list(replicas)}"
+            ) from None
+        width = first.out_features * (1 if first is module else 2)
+    elif isinstance(module, nn.Flatten):
+        width = None
+    elif isinstance(module, nn.Complement) and width is not None:
+        width *= 2
+    return width, replicas
+
+
+def check_activation(name: str, module: Module) -> None:
+    """Raise a ValueError where the constants of an activation make no sense to it: it is tried on one number."""
+    if not isinstance(module, _ELEMENTWISE):
+        return
+    with torch.device("cpu"), torch.no_grad():
+        a = module(Moments(torch.tensor([0.5]), torch.tensor([0.1])))
+    if not all(part is None or bool(part.isfinite().all()) for part in a):
+        raise ValueError(f"{name} with these constants gives no finite number at 0.5 ± 0.1")
