@@ -25,6 +25,7 @@ class Domain(NamedTuple):
 
 POSITIVE_HINT = "Numbers of any sign, such as raw network outputs, need a positive map (softplus, exp) first."
 PROBABILITY_HINT = "Numbers of any sign, such as raw network outputs, need a map into (0, 1) (sigmoid) first."
+_KEPT = 0.1  # relative error of the mean; half precision has three digits
 UNIT_HINT = "Scale the data into the unit interval, or use a family on a wider range."
 
 REAL = Domain("to be finite", constraints.real)
@@ -84,6 +85,15 @@ def check_moments(family: type[ExponentialFamily], x: Moments) -> None:
 
 def check_positive_mean(family: type[ExponentialFamily], x: Moments) -> None:
     require(x.mean > 0, x.mean, f"{family.__name__}.from_moments expects a mean > 0", POSITIVE_HINT)
+
+
+def check_kept(family: type[ExponentialFamily], mean: Tensor, wanted: Tensor) -> None:
+    """Raise where the nearest member of a positive family has another mean: its parameters are out of the type's range."""
+    if family.support is constraints.real:
+        return
+    kept = (mean.double() - wanted.double()).abs() <= _KEPT * wanted.double()
+    what = f"{family.__name__}.from_moments expects a mean within the range of its parameters in {wanted.dtype}"
+    require(kept, wanted, what, "Scale the data, or use a wider type.")
 
 
 def check_floating(value: Tensor, what: str) -> None:
