@@ -130,7 +130,7 @@ class ExponentialFamily:
         raise NotImplementedError(f"{type(self).__name__} needs a method `log_partition(*eta)`.")
 
     def log_mean_exp(self, t: float) -> Tensor:
-        """Δ(t) = log E exp(-t u_i(x)) = A(η - t e_i) - A(η) for t ≥ 0, all that Theorem 1 asks for."""
+        """Δ(t) = log E exp(-t u_i(x)) = A(η - t e_i) - A(η) for t > 0, all that Theorem 1 asks for."""
         return saturated(self._wide_enough(t)._log_mean_exp(t), self.dtype)
 
     def log_mean_exp_gap(self, t: float) -> Tensor:
@@ -139,8 +139,8 @@ class ExponentialFamily:
 
     def _wide_enough(self, t: float) -> Self:
         """The same member in a type in which t, its square and its root are ordinary numbers."""
-        if not 0 <= t < math.inf:
-            raise ValueError(f"log_mean_exp and log_mean_exp_gap expect a finite t ≥ 0, got {t!r}.")
+        if not 0 < t < math.inf:
+            raise ValueError(f"log_mean_exp and log_mean_exp_gap expect a finite t > 0, got {t!r}.")
         return self.widened() if _ORDINARY < t < 1 / _ORDINARY else self.to(torch.float64)
 
     def _log_mean_exp(self, t: float) -> Tensor:
@@ -224,7 +224,8 @@ class ExponentialFamily:
         low, high = self._ends
         shape = np.broadcast_shapes(levels.shape, tuple(self.batch_shape))
         levels = np.broadcast_to(levels, shape)
-        value = np.asarray(self._quantile(np.clip(levels, np.finfo(np.float64).smallest_subnormal, _BELOW_ONE)))
+        with np.errstate(all="ignore"):
+            value = np.asarray(self._quantile(np.clip(levels, np.finfo(np.float64).smallest_subnormal, _BELOW_ONE)))
         value = _from_float64(np.clip(value, low, high), self.dtype, self.device)
         at_end = torch.as_tensor(levels == 0, device=self.device), torch.as_tensor(levels == 1, device=self.device)
         least, most = (self._from_numpy(np.broadcast_to(end, shape)) for end in self._extremes())
@@ -235,7 +236,7 @@ class ExponentialFamily:
         low, high = self._ends
         y = np.asarray(np.floor(y) if self.support.is_discrete else y, dtype=np.float64)
         shape = np.broadcast_shapes(y.shape, tuple(self.batch_shape))
-        inside = np.broadcast_to((y >= low) & (y < high), shape)
+        inside = np.broadcast_to((y >= low if self.support.is_discrete else y > low) & (y < high), shape)
         with np.errstate(all="ignore"):
             below, above = self._tails(np.broadcast_to(np.where(inside, y, self.interior), shape))
         outside = np.broadcast_to(y >= high, shape).astype(np.float64)
@@ -330,11 +331,6 @@ def derivatives(A: Callable[..., Tensor], eta: tuple[Tensor, ...], i: int) -> tu
 
     second, first = torch.func.grad(total_first, has_aux=True)(eta[i])
     return first, second
-
-
-def log_of(t: float) -> float:
-    """log t for t ≥ 0."""
-    return math.log(t) if t > 0 else -math.inf
 
 
 def _float64(y: Tensor | float) -> Array:

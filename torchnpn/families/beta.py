@@ -122,6 +122,7 @@ class Beta(ExponentialFamily):
         c, d, q = np.broadcast_arrays(*self._numpy(), q)
         regular = (np.minimum(c, d) >= _LEAST) & (np.maximum(c, d) <= _MOST)
         value = special.betaincinv(np.where(regular, c, 1.0), np.where(regular, d, 1.0), q)
+        regular &= np.isfinite(value)
         return value if regular.all() else np.where(regular, value, super()._quantile(q))
 
 

@@ -132,7 +132,7 @@ def negative_binomial_negative_binomial(p: NegativeBinomial, q: NegativeBinomial
 
 def inverse_gaussian_inverse_gaussian(p: InverseGaussian, q: InverseGaussian) -> Tensor:
     """½ F(λ_q/λ_p) + λ_q (μ_p - μ_q)² / 2 μ_p μ_q²."""
-    z = q.lam.sqrt() / p.mu.sqrt() * ((p.mu - q.mu) / q.mu)
+    z = saturated(q.lam.sqrt() / p.mu.sqrt()) * ((p.mu - q.mu) / q.mu)
     return saturated(0.5 * (excess_of_ratio(q.lam, p.lam) + z**2))
 
 

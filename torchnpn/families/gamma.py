@@ -13,7 +13,7 @@ from torch import Tensor
 from torch.distributions import constraints
 
 from torchnpn.families import checks, stirling, tails
-from torchnpn.families.base import ExponentialFamily, log_of
+from torchnpn.families.base import ExponentialFamily
 from torchnpn.families.deviance import deviance
 from torchnpn.families.limits import positive_moments, stored
 from torchnpn.families.saturation import positive, saturated
@@ -64,10 +64,10 @@ class Gamma(ExponentialFamily):
         return torch.lgamma(c) - c * torch.log(d)
 
     def _log_mean_exp(self, t: float) -> Tensor:
-        return log_mean_exp(self.c, t / self.d, log_of(t) - torch.log(self.d))
+        return log_mean_exp(self.c, t / self.d, math.log(t) - torch.log(self.d))
 
     def _log_mean_exp_gap(self, t: float) -> Tensor:
-        return log_mean_exp_gap(self.c, t / self.d, log_of(t) - torch.log(self.d))
+        return log_mean_exp_gap(self.c, t / self.d, math.log(t) - torch.log(self.d))
 
     def to_torch(self, validate_args: bool | None = None) -> torch.distributions.Gamma:
         return torch.distributions.Gamma(self.c, self.d, validate_args)
@@ -96,8 +96,7 @@ class Gamma(ExponentialFamily):
 
 def standard_quantile(c: Array, q: Array) -> Array:
     """Quantiles for rate 1 by scipy's inverse, NaN for shapes where it has not its digits."""
-    with np.errstate(all="ignore"):
-        z = np.where(q <= 0.5, special.gammaincinv(c, q), special.gammainccinv(c, 1 - q))
+    z = np.where(q <= 0.5, special.gammaincinv(c, q), special.gammainccinv(c, 1 - q))
     return np.where((c >= _LEAST_SHAPE) & (c <= _MOST_SHAPE), z, np.nan)
 
 

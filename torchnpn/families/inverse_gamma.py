@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any, Self
 
@@ -12,7 +13,7 @@ from torch import Tensor
 from torch.distributions import constraints
 
 from torchnpn.families import checks, gamma, tails
-from torchnpn.families.base import ExponentialFamily, log_of
+from torchnpn.families.base import ExponentialFamily
 from torchnpn.families.limits import positive_moments, stored
 from torchnpn.families.saturation import positive, saturated
 from torchnpn.families.tails import Array, Tails
@@ -63,10 +64,10 @@ class InverseGamma(ExponentialFamily):
         return torch.lgamma(a) - a * torch.log(b)
 
     def _log_mean_exp(self, t: float) -> Tensor:
-        return gamma.log_mean_exp(self.a, t / self.b, log_of(t) - torch.log(self.b))
+        return gamma.log_mean_exp(self.a, t / self.b, math.log(t) - torch.log(self.b))
 
     def _log_mean_exp_gap(self, t: float) -> Tensor:
-        return gamma.log_mean_exp_gap(self.a, t / self.b, log_of(t) - torch.log(self.b))
+        return gamma.log_mean_exp_gap(self.a, t / self.b, math.log(t) - torch.log(self.b))
 
     def to_torch(self, validate_args: bool | None = None) -> torch.distributions.InverseGamma:
         return torch.distributions.InverseGamma(self.a, self.b, validate_args)
@@ -89,7 +90,6 @@ class InverseGamma(ExponentialFamily):
     def _quantile(self, q: Array) -> Array:
         a, b = self._numpy()
         z = gamma.standard_quantile(a, 1 - q)
-        with np.errstate(all="ignore"):
-            value = b / z
+        value = b / z
         regular = (q > 1e-3) & gamma.in_range(z) & gamma.in_range(value)  # 1 - q has lost the digits of a small q
         return value if regular.all() else np.where(regular, value, super()._quantile(q))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any, Self
 
@@ -12,7 +13,7 @@ from torch import Tensor
 from torch.distributions import constraints
 
 from torchnpn.families import checks
-from torchnpn.families.base import ExponentialFamily, log_of
+from torchnpn.families.base import ExponentialFamily
 from torchnpn.families.deviance import log_ratio
 from torchnpn.families.gamma import log_mean_exp, log_mean_exp_gap
 from torchnpn.families.limits import eps, positive_mean, stored
@@ -68,10 +69,10 @@ class Pareto(ExponentialFamily):
         return -torch.log(-eta[0])
 
     def _log_mean_exp(self, t: float) -> Tensor:
-        return log_mean_exp(1.0, t / self.alpha, log_of(t) - torch.log(self.alpha))
+        return log_mean_exp(1.0, t / self.alpha, math.log(t) - torch.log(self.alpha))
 
     def _log_mean_exp_gap(self, t: float) -> Tensor:
-        return log_mean_exp_gap(1.0, t / self.alpha, log_of(t) - torch.log(self.alpha))
+        return log_mean_exp_gap(1.0, t / self.alpha, math.log(t) - torch.log(self.alpha))
 
     def to_torch(self, validate_args: bool | None = None) -> torch.distributions.Pareto:
         return torch.distributions.Pareto(self._like(self.x_min), self.alpha, validate_args)
@@ -100,8 +101,7 @@ class Pareto(ExponentialFamily):
 
     def _quantile(self, q: Array) -> Array:
         alpha, x_min = self._numpy()
-        with np.errstate(over="ignore"):
-            return np.asarray(np.exp(np.log(x_min) - np.log1p(-q) / alpha).clip(x_min))
+        return np.asarray(np.exp(np.log(x_min) - np.log1p(-q) / alpha).clip(x_min))
 
     def _extremes(self) -> tuple[Array | float, Array | float]:
         return self._numpy()[1], np.inf

@@ -13,7 +13,7 @@ from torch import Tensor
 from torch.distributions import constraints
 
 from torchnpn.families import checks
-from torchnpn.families.base import ExponentialFamily, log_of, zero_if_point
+from torchnpn.families.base import ExponentialFamily, zero_if_point
 from torchnpn.families.gamma import log_mean_exp, log_mean_exp_gap
 from torchnpn.families.limits import eps, positive_mean, stored, widened
 from torchnpn.families.saturation import positive, saturated
@@ -58,10 +58,10 @@ class Rayleigh(ExponentialFamily):
         return -torch.log(-2 * eta[0])
 
     def _log_mean_exp(self, t: float) -> Tensor:
-        return log_mean_exp(1.0, 2 * (t * self.sigma2), log_of(t) + torch.log(self.sigma2) + math.log(2))
+        return log_mean_exp(1.0, 2 * (t * self.sigma2), math.log(t) + torch.log(self.sigma2) + math.log(2))
 
     def _log_mean_exp_gap(self, t: float) -> Tensor:
-        return log_mean_exp_gap(1.0, 2 * (t * self.sigma2), log_of(t) + torch.log(self.sigma2) + math.log(2))
+        return log_mean_exp_gap(1.0, 2 * (t * self.sigma2), math.log(t) + torch.log(self.sigma2) + math.log(2))
 
     def to_torch(self, validate_args: bool | None = None) -> torch.distributions.Weibull:
         """A Weibull distribution of shape 2 and scale √2 σ."""

@@ -35,7 +35,7 @@ def tangent(c: Tensor, step: Tensor) -> Tensor:
     """μ'(c) · step, for a step of the size of c also where μ'(c) overflows."""
     small = c < 1e-3
     low = torch.where(small, c, 1.0)
-    near_zero = step * (torch.digamma(low + 1) - torch.log(low)) - 0.5 * (step / low)
+    near_zero = (step / low) * (low * (torch.digamma(low + 1) - torch.log(low)) - 0.5)
     return torch.where(small, near_zero, step * slope(torch.where(small, 1.0, c)))
 
 

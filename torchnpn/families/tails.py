@@ -43,7 +43,7 @@ class Tails(NamedTuple):
 def gamma(c: Array, z: Array, log_z: Array) -> Tails:
     """Of a gamma variable of shape c and rate 1 at z ≥ 0, given log z too because z may underflow."""
     with np.errstate(all="ignore"):
-        shape = np.minimum(c, _POINT)
+        shape = np.clip(c, 1 / _POINT**10, _POINT)  # scipy has no answers for denormal shapes, which are as good as 1e-300
         regular = Tails(special.gammainc(shape, z), special.gammaincc(shape, z))
         small = Tails.of_log_below(np.minimum(shape * log_z - special.gammaln(1 + shape), 0.0))
         step = Tails((z >= c).astype(float), (z < c).astype(float))
@@ -76,7 +76,7 @@ def inverse_gaussian(mu: Array, lam: Array, y: Array) -> Tails:
     """
     with np.errstate(all="ignore"):
         root = np.sqrt(lam) / np.sqrt(y)
-        A = root * ((y - mu) / mu)
+        A = np.clip(root * ((y - mu) / mu), -1e150, 1e150)  # beyond ±40 nothing changes
         B = A + 2 * root
         density = np.exp(-0.5 * A * A) / np.sqrt(2 * np.pi)
         low = density * (_mills(np.abs(A)) + _mills(B))
