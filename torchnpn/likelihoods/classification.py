@@ -9,12 +9,17 @@ import torch
 from torch import Tensor
 
 from torchnpn import maps
+from torchnpn.families.saturation import saturated
 from torchnpn.likelihoods import targets
 from torchnpn.likelihoods.base import Array, Likelihood, LossGradient, VarianceParts, latent
 from torchnpn.likelihoods.categorical import Categorical, at_label
+from torchnpn.likelihoods.limits import held, limited
 from torchnpn.likelihoods.logit import logit, sigmoid_parts
 from torchnpn.maps.softmax import log_sum_exp_of_others
 from torchnpn.moments import Moments
+
+_FAR = 1e30  # logits beyond are taken as this: a probability of e^-1e30 is zero, but the loss of it is a number
+_FAR_LOGIT = 1e15  # logits, and variances of logits, beyond are drawn back to it before they are folded
 
 
 class _Classes(Likelihood):
@@ -86,7 +91,7 @@ class ScaledSoftmax(_Classes):
         ∂z = w (p - 1{class = y}),    ∂m = k ∂z,    ∂s = -π/16 k³ m ∂z.
         """
         k = 1 / np.sqrt(1 + np.float32(math.pi / 8) * s)
-        z = k * m
+        z = np.clip(k * m, -_FAR, _FAR)
         z -= z.max(1, keepdims=True)
         p = np.exp(z)
         total = p.sum(1, keepdims=True)
@@ -100,7 +105,7 @@ class ScaledSoftmax(_Classes):
     @staticmethod
     def _logits(o: Moments) -> Tensor:
         m, s = latent(o)
-        return m * torch.rsqrt(1 + (math.pi / 8) * s)
+        return held(m * torch.rsqrt(1 + (math.pi / 8) * s), -_FAR, _FAR)
 
 
 class Sigmoids(_Classes):
@@ -130,7 +135,9 @@ class Sigmoids(_Classes):
 
 def _against_others(o: Moments) -> Moments:
     """The logit x_k - log Σ_{j≠k} exp(x_j) of each class against all others: softmax(x)_k is its sigmoid."""
-    x = Moments(*latent(o))
+    m, s = latent(o)
+    m = saturated(m - m.detach().amax(-1, keepdim=True))
+    x = Moments(limited(m, _FAR_LOGIT), limited(s, _FAR_LOGIT))
     gap = x - log_sum_exp_of_others(x)
     assert gap.variance is not None
     return logit(gap.mean, gap.variance)
