@@ -152,10 +152,10 @@ class HeteroscedasticGaussian(GaussianNoise):
         """
         targets, half = y.shape[1], 0.5 * share[:, None]
         base, level, spread = self.log_noise.detach().numpy(), m[:, targets:], s[:, targets:]
-        level = base + level
-        if max(np.abs(base).max(), (np.abs(level) + 0.5 * spread).max()) > LOG_VARIANCE:  # beyond its limits
-            return Likelihood.loss_gradient(self, m, s, y, share)
         with np.errstate(over="ignore", invalid="ignore"):
+            level = base + level
+            if not max(np.abs(base).max(), (np.abs(level) + 0.5 * spread).max()) <= LOG_VARIANCE:  # beyond its limits
+                return Likelihood.loss_gradient(self, m, s, y, share)
             result = self._closed_form_of_both(m, s, y, half, level, spread)
         return result if is_finite(result) else Likelihood.loss_gradient(self, m, s, y, share)
 
