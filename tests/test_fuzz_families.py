@@ -120,12 +120,16 @@ def test_every_method_is_sound(case, dtype, record_property):
 def check_moments(case, member):
     mean, variance = member.moments
     first = next(iter(vars(member).values())).double()
-    infinite_mean = first <= 1 if case.name in ("pareto", "inverse_gamma") else torch.zeros_like(first, dtype=torch.bool)
+    infinite_mean = (
+        first <= 1 if case.name in ("pareto", "inverse_gamma") else torch.zeros_like(first, dtype=torch.bool)
+    )
     infinite = first <= 2 if case.name in ("pareto", "inverse_gamma") else torch.zeros_like(first, dtype=torch.bool)
     assert_none(mean.isinf() != infinite_mean, member, mean)
     assert_none(variance.isinf() != infinite, member, variance)
     assert_none(mean.isnan() | variance.isnan() | (variance < 0), member, mean, variance)
-    assert_none(torch.stack([eta.isnan() + torch.zeros_like(mean, dtype=torch.bool) for eta in member.natural]).any(0), member)
+    assert_none(
+        torch.stack([eta.isnan() + torch.zeros_like(mean, dtype=torch.bool) for eta in member.natural]).any(0), member
+    )
 
 
 def check_densities(case, member, y):

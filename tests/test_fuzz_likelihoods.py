@@ -5,16 +5,18 @@ Losses, gradients, predictions and parts of the variance are finite; the numpy t
 
 from __future__ import annotations
 
+import cases
 import numpy as np
 import pytest
 import torch
 from fuzzing import generator, rounds
-from test_fuzz_families import DTYPES, every_type, positive, real, unit
+from test_fuzz_families import every_type, members, positive, real, unit, values
 from torch.distributions import constraints
 
-from torchnpn import families
+from torchnpn import families, metrics
 from torchnpn import likelihoods as L
-from torchnpn.likelihoods import Categorical
+from torchnpn.estimators.predictive import Predictive
+from torchnpn.likelihoods import Categorical, Mixture, mixture_parts
 from torchnpn.moments import Moments
 
 ROWS, TARGETS, CLASSES = 250, 2, 4
@@ -167,7 +169,9 @@ def test_the_numpy_twin_agrees(name, record_property):
         ours = likelihood.loss_gradient(m.numpy(), s.numpy(), y.numpy(), share.numpy())
         theirs = L.Likelihood.loss_gradient(likelihood, m.numpy(), s.numpy(), y.numpy(), share.numpy())
         assert np.isfinite(ours.loss)
-        for a, b in zip((ours.by_mean, ours.by_variance, *ours.by_parameters), theirs[1:3] + tuple(theirs[3]), strict=True):
+        for a, b in zip(
+            (ours.by_mean, ours.by_variance, *ours.by_parameters), theirs[1:3] + tuple(theirs[3]), strict=True
+        ):
             assert np.isfinite(a).all()
             np.testing.assert_allclose(a, b, rtol=2e-3, atol=2e-3 * (np.abs(b).mean(dtype=np.float64) + 1e-6))
         np.testing.assert_allclose(ours.loss, theirs.loss, rtol=1e-4)
@@ -184,3 +188,89 @@ def test_a_negative_or_undefined_variance_is_refused(name):
         for call in (lambda o: likelihood.loss(o, y), likelihood.predict, likelihood.variance_parts):
             with pytest.raises(ValueError, match="latent variances ≥ 0, got"):
                 call(Moments(m, s))
+
+
+SCORED = {
+    "gaussian": families.Gaussian,
+    "gamma": families.Gamma,
+    "beta": families.Beta,
+    "negative_binomial": families.NegativeBinomial,
+}
+
+
+@pytest.mark.parametrize("name", SCORED)
+def test_mixtures_and_scores_are_finite(name, record_property):
+    """Also of members that have nothing in common: a count of 3 beside one of 1e300."""
+    rng, rows = generator(f"scores {name}"), 40
+    case = next(case for case in cases.ALL if case.name == name)
+    for _ in range(rounds(2)):
+        shape = (3, rows, 1)
+        flat = members(case, rng, 3 * rows, torch.float64)
+        parameters = [value.reshape(shape) for value in vars(flat).values()]
+        if name == "gaussian":
+            parameters[1] = parameters[1].clamp_min(1e-320)
+        mixture = Mixture(SCORED[name](*parameters))
+        y = values(case, rng, flat)[:rows].clamp_max(1e300).numpy()
+        for distribution in (mixture, SCORED[name](*(value[0] for value in parameters))):
+            check_predictive(Predictive(distribution), np.where(np.isfinite(y), y, 1.0))
+    record_property("inputs", rounds(2) * rows * 4)
+
+
+def check_predictive(p, y):
+    low, high = p.interval(0.9)
+    for array in (p.mean, p.variance, p.std, low, high, p.crps(y), p.cdf(y)):
+        assert np.isfinite(array).all()
+    assert not np.isnan(p.log_prob(y)).any()
+    assert (p.variance >= 0).all() and (low <= high).all() and (p.crps(y) >= 0).all()
+    assert np.isfinite(p.sample(5, random_state=0)).all()
+    assert np.isfinite(metrics.interval_score(low, high, y)).all()
+
+
+def test_disagreeing_members_have_a_finite_variance():
+    parts = L.VarianceParts.of(torch.full((2, 3), 3e38), torch.full((2, 3), 3e38))
+    assert all(part.isfinite().all() for part in mixture_parts(parts, torch.tensor([[3e38] * 3, [-3e38] * 3])))
+
+
+SCORES = {
+    metrics.crps_gaussian: ("real", "positive", "real"),
+    metrics.crps_gamma: ("positive", "positive", "real"),
+    metrics.crps_beta: ("positive", "positive", "real"),
+    metrics.crps_negative_binomial: ("positive", "below_one", "count"),
+    metrics.gaussian_nll: ("real", "positive", "real"),
+    metrics.rmse: ("real", "real"),
+}
+DRAWN = {
+    "real": lambda rng, n: real(rng, n, torch.float64),
+    "positive": lambda rng, n: positive(rng, n, torch.float64),
+    "count": lambda rng, n: torch.floor(positive(rng, n, torch.float64)),
+    "below_one": lambda rng, n: unit(rng, n, torch.float64).clamp_max(1 - 1e-16),
+}
+
+
+@pytest.mark.parametrize("metric", SCORES, ids=lambda metric: metric.__name__)
+def test_scores_of_any_numbers_are_finite(metric, record_property):
+    rng, n = generator(metric.__name__), 2000
+    for _ in range(rounds(2)):
+        arguments = [DRAWN[kind](rng, n).numpy() for kind in SCORES[metric]]
+        score = np.asarray(metric(*arguments))
+        wrong = ~np.isfinite(score) | ((score < 0) & (metric is not metrics.gaussian_nll))
+        assert not wrong.any(), [[argument[wrong][0] for argument in arguments], score[wrong][0]]
+        for k, bad in enumerate((np.nan, np.inf)):
+            broken = [argument.copy() for argument in arguments]
+            broken[k][5] = bad
+            with pytest.raises(ValueError, match=f"{metric.__name__} expects"):
+                metric(*broken)
+    record_property("inputs", rounds(2) * n)
+
+
+@pytest.mark.parametrize("name", SCORED)
+def test_predictions_refuse_undefined_targets(name):
+    case = next(case for case in cases.ALL if case.name == name)
+    p = Predictive(members(case, generator(name), 3, torch.float64)._apply(lambda value: value[:, None]))
+    for method in (p.log_prob, p.cdf, p.crps):
+        with pytest.raises(ValueError, match="without NaN, got 1"):
+            method([1.0, np.nan, 0.0])
+    with pytest.raises(ValueError, match=r"probabilities in \[0, 1\]"):
+        p.quantile(np.nan)
+    with pytest.raises(ValueError, match="at least 1, got 0"):
+        p.sample(0)

@@ -250,9 +250,10 @@ class ExponentialFamily:
 
     def _quantile(self, q: Array) -> Array:
         """For q in (0, 1), of the member's shape or a larger one: by search, if the family knows no inverse."""
-        low = self._ends[0]
-        least = low if np.isfinite(low) else -np.finfo(np.float64).max
-        return quantiles.search(self.tails, q, least, discrete=self.support.is_discrete)
+        if self.support.is_discrete:
+            mean, variance = (_float64(moment) for moment in self.to(torch.float64).moments if moment is not None)
+            return quantiles.search(self.tails, q, *quantiles.cantelli(mean, np.sqrt(variance), q), discrete=True)
+        return quantiles.search(self.tails, q, self._ends[0])
 
     @property
     def _ends(self) -> tuple[float, float]:

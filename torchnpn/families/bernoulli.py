@@ -81,7 +81,9 @@ class Bernoulli(ExponentialFamily):
     def _log_density(self, y: Tensor) -> Tensor:
         """log p or log(1-p); torch would keep p away from 0 and 1."""
         one, inner = y == 1, (self.p > 0) & (self.p < 1)
-        return torch.where(one, torch.log(torch.where(inner, self.p, 1.0)), torch.log1p(-torch.where(inner, self.p, 0.0)))
+        return torch.where(
+            one, torch.log(torch.where(inner, self.p, 1.0)), torch.log1p(-torch.where(inner, self.p, 0.0))
+        )
 
     def _draw(self, shape: torch.Size, generator: torch.Generator | None) -> Tensor:
         return (torch.rand(shape, dtype=self.dtype, device=self.device, generator=generator) < self.p).to(self.dtype)

@@ -90,7 +90,6 @@ class Beta(ExponentialFamily):
     def to_scipy(self) -> Any:
         return stats.beta(*self._numpy())
 
-
     def _inside(self, y: Tensor) -> Tensor:
         return (y >= 0) & (y <= 1) & ~((y == 0) & (self.c > 1)) & ~((y == 1) & (self.d > 1))
 
@@ -101,7 +100,10 @@ class Beta(ExponentialFamily):
         """-D(c, n y) - D(d, n (1-y)) + μ(n) - μ(c) - μ(d) + ½ log cd/2πn - log y (1-y), n = c + d."""
         smallest = torch.finfo(y.dtype).smallest_normal  # at the ends only a density that is finite there is asked for
         x, rest = y.clamp_min(smallest), (1 - y).clamp_min(smallest)
-        log_x, log_rest = torch.log(x), torch.where(y < 0.5, torch.log1p(-torch.where(y < 0.5, y, 0.0)), torch.log(rest))
+        log_x, log_rest = (
+            torch.log(x),
+            torch.where(y < 0.5, torch.log1p(-torch.where(y < 0.5, y, 0.0)), torch.log(rest)),
+        )
         n = saturated(self.c + self.d)
         log_n = torch.log(n)
         lack = deviance(self.c, n * x, log_n + log_x) + deviance(self.d, n * rest, log_n + log_rest)

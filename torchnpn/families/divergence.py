@@ -165,7 +165,9 @@ def beta_beta(p: Beta, q: Beta) -> Tensor:
     n, n0 = saturated(c + d), saturated(c0 + d0)
     by_c, by_d, by_c0, by_d0 = c / n, d / n, c0 / n0, d0 / n0
     gap = by_c * by_d0 - by_d * by_c0  # of the means; their own difference would have fewer digits
-    means = _rates(by_c0, by_c, gap, torch.log(c) - torch.log(n)) + _rates(by_d0, by_d, -gap, torch.log(d) - torch.log(n))
+    means = _rates(by_c0, by_c, gap, torch.log(c) - torch.log(n)) + _rates(
+        by_d0, by_d, -gap, torch.log(d) - torch.log(n)
+    )
     shapes = _gamma_shapes(c, c0) + _gamma_shapes(d, d0) - _gamma_shapes(n, n0)
     return saturated((saturated(n0 * means) + shapes).clamp_min(0.0), p.dtype)
 

@@ -76,7 +76,6 @@ class Gamma(ExponentialFamily):
         c, d = self._numpy()
         return stats.gamma(c, scale=1 / d)
 
-
     def _log_density(self, y: Tensor) -> Tensor:
         return log_density(self.c, saturated(self.d * y), torch.log(self.d) + torch.log(y)) - torch.log(y)
 

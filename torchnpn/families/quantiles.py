@@ -13,24 +13,34 @@ import numpy as np
 from torchnpn.families.tails import Array, Tails
 
 _STEPS = 66
+_ROOM = 1e-6
 _MOST = np.finfo(np.float64).max
 
 
-def search(tails: Callable[[Array], Tails], q: Array, low: Array | float = 0.0, *, discrete: bool = False) -> Array:
-    """The smallest y ≥ low with P(x ≤ y) ≥ q, at most the largest float64.
+def search(
+    tails: Callable[[Array], Tails],
+    q: Array,
+    low: Array | float = 0.0,
+    high: Array | float = _MOST,
+    *,
+    discrete: bool = False,
+    spacing: int = 0,
+) -> Array:
+    """The smallest y in [low, high] with P(x ≤ y) ≥ q, or `high` if there is none.
 
     Args:
         tails: From numbers of the shape of q to their tails. Upper quantiles are found by P(x > y) ≤ 1 - q, which has
             the digits that P(x ≤ y) has lost there.
         q: Probabilities.
-        low: The least value, or -1.8e308 for all reals.
-        discrete: Whether only whole numbers count; tails are asked at whole numbers only.
+        low: The least value.
+        high: The largest value.
+        discrete: Whether only whole numbers count, as the ends then are; tails are asked at whole numbers only.
+        spacing: How many floating-point numbers too large the answer may be: 2^12 are one part in 10¹².
     """
     upper = q > 0.5
-    first = _place(np.broadcast_to(np.asarray(low, dtype=np.float64), q.shape).copy())
-    last = _place(np.full(q.shape, _MOST))
+    first, last = (_place(np.array(np.broadcast_to(np.clip(end, -_MOST, _MOST), q.shape))) for end in (low, high))
     for _ in range(_STEPS):
-        if (first >= last).all():
+        if (last - spacing <= first).all():
             break
         middle = (first >> 1) + (last >> 1) + (first & last & 1)  # their sum would overflow
         y = _number(middle)
@@ -42,6 +52,17 @@ def search(tails: Callable[[Array], Tails], q: Array, low: Array | float = 0.0, 
         first = np.where(reached | (first > middle), first, middle + 1)  # y + 1 = y for large counts
     y = _number(last)
     return np.floor(y) if discrete else y
+
+
+def cantelli(mean: Array, std: Array, q: Array) -> tuple[Array, Array]:
+    """Whole numbers between which the quantile of counts lies, from mean and standard deviation alone.
+
+    Cantelli's inequality: m - s √((1-q)/q) ≤ y ≤ m + s √(q/(1-q)), here with a little room for rounding.
+    """
+    with np.errstate(all="ignore"):
+        low = mean - std * np.sqrt((1 - q) / q)
+        high = mean + std * np.sqrt(q / (1 - q))
+        return np.floor(np.clip(low * (1 - _ROOM) - 1, 0, _MOST)), np.ceil(np.clip(high * (1 + _ROOM) + 1, 0, _MOST))
 
 
 def _place(y: Array) -> Array:

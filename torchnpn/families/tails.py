@@ -6,6 +6,7 @@ whole range of float64: it returns, and where it has no answer for huge paramete
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -43,8 +44,10 @@ class Tails(NamedTuple):
 def gamma(c: Array, z: Array, log_z: Array) -> Tails:
     """Of a gamma variable of shape c and rate 1 at z ≥ 0, given log z too because z may underflow."""
     with np.errstate(all="ignore"):
-        shape = np.clip(c, 1 / _POINT**10, _POINT)  # scipy has no answers for denormal shapes, which are as good as 1e-300
-        regular = Tails(special.gammainc(shape, z), special.gammaincc(shape, z))
+        shape = np.clip(
+            c, 1 / _POINT**10, _POINT
+        )  # scipy has no answers for denormal shapes, which are as good as 1e-300
+        regular = _both(special.gammainc, special.gammaincc, shape, z)
         small = Tails.of_log_below(np.minimum(shape * log_z - special.gammaln(1 + shape), 0.0))
         step = Tails((z >= c).astype(float), (z < c).astype(float))
         return chosen(c > _POINT, step, chosen(z < _UNDERFLOW, small, regular))
@@ -59,7 +62,7 @@ def beta(a: Array, b: Array, x: Array, rest: Array) -> Tails:
         plain = ~(normal | steep | flat)
         below, above = np.empty_like(x), np.empty_like(x)
         for where, tails in (
-            (plain, lambda a, b, x, _: Tails(special.betainc(a, b, x), special.betaincc(a, b, x))),
+            (plain, lambda a, b, x, _: _both(special.betainc, special.betaincc, a, b, x)),
             (normal, _nearly_normal),
             (steep, lambda a, b, x, _: _nearly_gamma(a, b, x)),
             (flat, lambda a, b, _, rest: _nearly_gamma(b, a, rest).swapped),
@@ -110,6 +113,15 @@ def _deviance(a: Array, b: Array) -> Array:
     d = (b - a) / a
     small = d * d * (0.5 - d * (1 / 3 - d * (0.25 - d * (0.2 - d / 6))))
     return np.asarray(a * np.where(np.abs(d) < 1e-3, small, np.maximum(d - np.log(b / a), 0.0)))
+
+
+def _both(below: Callable[..., Array], above: Callable[..., Array], *arguments: Array) -> Tails:
+    """Both tails; the second function is asked only where 1 - P would lose digits."""
+    low = np.asarray(below(*arguments))
+    high, lost = 1 - low, low > 0.999
+    if lost.any():
+        high[lost] = above(*(np.broadcast_to(argument, low.shape)[lost] for argument in arguments))
+    return Tails(low, high)
 
 
 def _mills(x: Array) -> Array:

@@ -176,12 +176,14 @@ def _negative_binomial_half_spread(n: Array, p: Array) -> Array:
 
 
 _TINY = np.finfo(np.float64).smallest_subnormal
+_LEAST = 1e-300
+_ROOT_PI = np.sqrt(np.pi)
 
 
 def _normal(mean: Array, std: Array, y: Array) -> Array:
     """CRPS of N(mean, std²), std > 0."""
     with np.errstate(over="ignore"):
-        return _score(_mean_distance(saturated(y - mean), std) - std / np.sqrt(np.pi))
+        return _score(_mean_distance(saturated(y - mean), std) - std / _ROOT_PI)
 
 
 def _mean_distance(d: Array, std: Array) -> Array:
@@ -195,15 +197,22 @@ def _gamma(c: Array, d: Array, y: Array) -> Array:
     """CRPS of gamma(c, d), by the normal limit for large c."""
     with np.errstate(all="ignore"):
         x, shape = np.maximum(saturated(d * y), 0), np.minimum(c, _NORMAL)
-        to_y = y * (2 * special.gammainc(shape, x) - 1) - shape / d * (2 * special.gammainc(shape + 1, x) - 1)
-        score = _score(to_y - _rising_half(shape) / np.sqrt(np.pi) / d)
+        F, F_next, half_spread = (
+            special.gammainc(shape, x),
+            special.gammainc(shape + 1, x),
+            _rising_half(shape) / _ROOT_PI,
+        )
+        score = y * (2 * F - 1) - shape / d * (2 * F_next - 1) - half_spread / d
+        in_units = (saturated(d * y) * (2 * F - 1) - shape * (2 * F_next - 1) - half_spread) / d
+        score = _score(np.where(np.isfinite(score), score, in_units))  # where the mean overflows
         limit = _normal(saturated(c / d), np.maximum(saturated(np.sqrt(c) / d), _TINY), y)
         return np.where(c > _NORMAL, limit, score)
 
 
 def _beta(c: Array, d: Array, y: Array) -> Array:
     x = np.clip(y, 0, 1)  # F is 0 below and 1 above
-    half_spread = _rising_half(c) * _rising_half(d) / (np.sqrt(np.pi) * (c + d) * _rising_half(c + d))
+    c, d = np.maximum(c, _LEAST), np.maximum(d, _LEAST)  # denormal numbers have no ratio
+    half_spread = _rising_half(c) / (c + d) * (_rising_half(d) / _rising_half(c + d)) / _ROOT_PI
     to_y = y * (2 * special.betainc(c, d, x) - 1) - c / (c + d) * (2 * special.betainc(c + 1, d, x) - 1)
     return _score(to_y - half_spread)
 
