@@ -7,7 +7,6 @@ of scipy gives the value, it is compared.
 from __future__ import annotations
 
 import cases
-import mpmath as mp
 import numpy as np
 import pytest
 import torch
@@ -120,16 +119,12 @@ def test_every_method_is_sound(case, dtype, record_property):
 def check_moments(case, member):
     mean, variance = member.moments
     first = next(iter(vars(member).values())).double()
-    infinite_mean = (
-        first <= 1 if case.name in ("pareto", "inverse_gamma") else torch.zeros_like(first, dtype=torch.bool)
-    )
-    infinite = first <= 2 if case.name in ("pareto", "inverse_gamma") else torch.zeros_like(first, dtype=torch.bool)
-    assert_none(mean.isinf() != infinite_mean, member, mean)
-    assert_none(variance.isinf() != infinite, member, variance)
+    heavy = case.name in ("pareto", "inverse_gamma")  # of a tail index up to 1 and 2 the moments are infinite
+    assert_none(mean.isinf() != (first <= 1) & heavy, member, mean)
+    assert_none(variance.isinf() != (first <= 2) & heavy, member, variance)
     assert_none(mean.isnan() | variance.isnan() | (variance < 0), member, mean, variance)
-    assert_none(
-        torch.stack([eta.isnan() + torch.zeros_like(mean, dtype=torch.bool) for eta in member.natural]).any(0), member
-    )
+    for eta in member.natural:
+        assert_none(eta.isnan().expand(mean.shape), member)
 
 
 def check_densities(case, member, y):
@@ -191,17 +186,15 @@ def test_divergences_are_sound(case, dtype, record_property):
 @every_case
 @every_type
 def test_moments_lead_to_a_member_or_an_error(case, dtype, record_property):
-    rng, done = generator(f"from moments {case.name} {dtype}"), 0
+    rng = generator(f"from moments {case.name} {dtype}")
     for _ in range(rounds(40)):
         mean = real(rng, 1, dtype) if case.family.support is constraints.real else positive(rng, 1, dtype)
         variance = parameter(checks.NONNEGATIVE, rng, 1, dtype)
         known = {name: float(positive(rng, 1, dtype)) for name in case.known}
         try:
             member = case.family.from_moments(Moments(mean, variance), **known)
-        except ValueError as error:
-            assert "expects" in str(error)
+        except ValueError:
             continue
-        done += 1
         if case.family.keeps_mean and case.name != "gumbel":
             np.testing.assert_allclose(member.mean.double(), mean.double(), rtol=0.11)
     ordinary = case.member.to(dtype)

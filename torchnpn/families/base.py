@@ -19,7 +19,6 @@ from torchnpn.families.saturation import saturated
 from torchnpn.families.tails import Array, Tails
 from torchnpn.moments import Moments
 
-
 _ORDINARY = 1e-15  # a t between it and its inverse is computed with in float32
 _BELOW_ONE = 1 - np.finfo(np.float64).epsneg
 _ENDS = {
@@ -99,7 +98,7 @@ class ExponentialFamily:
         """
         checks.check_known(cls, known)
         cls.check_moments(x, **known)
-        exact = cls.project(Moments(*(part if part is None else part.double() for part in x)), **known)
+        exact = cls.project(Moments(x.mean.double(), None if x.variance is None else x.variance.double()), **known)
         member = exact._apply(lambda tensor: _nearest(tensor, x.mean.dtype))
         checks.check_parameters(member)
         if cls.keeps_mean:
@@ -166,7 +165,7 @@ class ExponentialFamily:
     def log_prob(self, y: Tensor | float) -> Tensor:
         """Log density, or log probability for counts, of `y`; minus infinity outside the support.
 
-        Computed in float64. Infinite only where the density is zero or infinite; else at most the type's largest number.
+        Computed in float64. Infinite only where the density is zero or infinite; else within the type's finite numbers.
         """
         wide = self.to(torch.float64)
         y = wide._like(y)
@@ -206,10 +205,12 @@ class ExponentialFamily:
         """Draws of that shape in float64, n of each element; torch's own objects know the global random state only."""
         distribution = self.to_torch(validate_args=False).expand(self.batch_shape)
         if generator is None:
-            return distribution.sample(shape[:1])
+            draws: Tensor = distribution.sample(shape[:1])
+            return draws
         with torch.random.fork_rng(devices=[self.device] if self.device.type == "cuda" else []):
             torch.manual_seed(generator.initial_seed())
-            return distribution.sample(shape[:1])
+            draws = distribution.sample(shape[:1])
+            return draws
 
     def cdf(self, y: Tensor | float) -> Tensor:
         """P(x ≤ y), in float64; carries no gradient."""
@@ -221,15 +222,14 @@ class ExponentialFamily:
         For q = 0 and 1 that is the end of the support, which may be infinite; else at most the type's largest number.
         """
         levels = self._levels(q)
-        low, high = self._ends
         shape = np.broadcast_shapes(levels.shape, tuple(self.batch_shape))
         levels = np.broadcast_to(levels, shape)
         with np.errstate(all="ignore"):
-            value = np.asarray(self._quantile(np.clip(levels, np.finfo(np.float64).smallest_subnormal, _BELOW_ONE)))
-        value = _from_float64(np.clip(value, low, high), self.dtype, self.device)
-        at_end = torch.as_tensor(levels == 0, device=self.device), torch.as_tensor(levels == 1, device=self.device)
+            inner = self._quantile(np.clip(levels, np.finfo(np.float64).smallest_subnormal, _BELOW_ONE))
+        value = saturated(torch.as_tensor(np.array(np.clip(inner, *self._ends)), device=self.device), self.dtype)
         least, most = (self._from_numpy(np.broadcast_to(end, shape)) for end in self._extremes())
-        return torch.where(at_end[0], least, torch.where(at_end[1], most, value))
+        is_least, is_most = (torch.as_tensor(levels == end, device=self.device) for end in (0, 1))
+        return torch.where(is_least, least, torch.where(is_most, most, value))
 
     def tails(self, y: Array) -> Tails:
         """P(x ≤ y) and P(x > y) of float64 numbers, each with its own digits."""
@@ -344,10 +344,6 @@ def _nearest(x: Tensor, dtype: torch.dtype) -> Tensor:
     near = saturated(x, dtype)
     smallest = torch.finfo(dtype).smallest_normal * torch.finfo(dtype).eps
     return torch.where((near == 0) & (x > 0), smallest, near).to(dtype)
-
-
-def _from_float64(array: Array, dtype: torch.dtype, device: torch.device) -> Tensor:
-    return saturated(torch.as_tensor(np.array(array), device=device), dtype)
 
 
 def _double(eta: tuple[Tensor, ...]) -> tuple[Tensor, ...]:

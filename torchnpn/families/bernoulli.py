@@ -81,9 +81,8 @@ class Bernoulli(ExponentialFamily):
     def _log_density(self, y: Tensor) -> Tensor:
         """log p or log(1-p); torch would keep p away from 0 and 1."""
         one, inner = y == 1, (self.p > 0) & (self.p < 1)
-        return torch.where(
-            one, torch.log(torch.where(inner, self.p, 1.0)), torch.log1p(-torch.where(inner, self.p, 0.0))
-        )
+        log_p, log_rest = torch.log(torch.where(inner, self.p, 1.0)), torch.log1p(-torch.where(inner, self.p, 0.0))
+        return torch.where(one, log_p, log_rest)
 
     def _draw(self, shape: torch.Size, generator: torch.Generator | None) -> Tensor:
         return (torch.rand(shape, dtype=self.dtype, device=self.device, generator=generator) < self.p).to(self.dtype)
@@ -94,7 +93,7 @@ class Bernoulli(ExponentialFamily):
 
     def _quantile(self, q: Array) -> Array:
         (p,) = self._numpy()
-        return np.where(q <= 0.5, q > 1 - p, p > 1 - q).astype(np.float64)
+        return np.asarray(np.where(q <= 0.5, q > 1 - p, p > 1 - q), dtype=np.float64)
 
     def _extremes(self) -> tuple[Array | float, Array | float]:
         (p,) = self._numpy()

@@ -118,7 +118,8 @@ class Beta(ExponentialFamily):
         return torch.sigmoid(log_draw(c, shape, generator) - log_draw(d, shape, generator))
 
     def _tails(self, y: Array) -> Tails:
-        return tails.beta(*self._numpy(), y, 1 - y)
+        c, d = self._numpy()
+        return tails.beta(c, d, y, 1 - y)
 
     def _quantile(self, q: Array) -> Array:
         c, d, q = np.broadcast_arrays(*self._numpy(), q)

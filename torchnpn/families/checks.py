@@ -88,7 +88,7 @@ def check_positive_mean(family: type[ExponentialFamily], x: Moments) -> None:
 
 
 def check_kept(family: type[ExponentialFamily], mean: Tensor, wanted: Tensor) -> None:
-    """Raise where the nearest member of a positive family has another mean: its parameters are out of the type's range."""
+    """Raise where the nearest member of a positive family has another mean: its parameters are out of range."""
     if family.support is constraints.real:
         return
     kept = (mean.double() - wanted.double()).abs() <= _KEPT * wanted.double()

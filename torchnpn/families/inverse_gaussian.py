@@ -97,7 +97,8 @@ class InverseGaussian(ExponentialFamily):
         return positive(torch.where(u <= 1 / (1 + torch.where(large, 0.0, root)), low, high), self.dtype)
 
     def _tails(self, y: Array) -> Tails:
-        return tails.inverse_gaussian(*self._numpy(), y)
+        mu, lam = self._numpy()
+        return tails.inverse_gaussian(mu, lam, y)
 
 
 _LARGE = 1e15  # from here on √(1 + x²) is x in every type

@@ -109,5 +109,5 @@ class NegativeBinomial(ExponentialFamily):
         return tails.beta(y + 1, n, p, 1 - p).swapped
 
     def _extremes(self) -> tuple[Array | float, Array | float]:
-        n, p = self._numpy()
+        _, p = self._numpy()
         return 0.0, np.where(p > 0, np.inf, 0.0)

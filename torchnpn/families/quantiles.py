@@ -68,9 +68,11 @@ def cantelli(mean: Array, std: Array, q: Array) -> tuple[Array, Array]:
 def _place(y: Array) -> Array:
     """The place of float64 numbers in their order, as int64."""
     bits = (y + 0.0).view(np.int64)  # + 0: one zero only
-    return bits ^ ((bits >> 63) & np.int64(2**63 - 1))
+    place: Array = bits ^ ((bits >> 63) & np.int64(2**63 - 1))
+    return place
 
 
 def _number(place: Array) -> Array:
     """The number at a place: the inverse of `_place`."""
-    return (place ^ ((place >> 63) & np.int64(2**63 - 1))).view(np.float64)
+    number: Array = (place ^ ((place >> 63) & np.int64(2**63 - 1))).view(np.float64)
+    return number

@@ -16,6 +16,7 @@ from scipy import special
 Array = NDArray[Any]
 
 _POINT = 1e30  # a gamma variable of a larger shape is its mean, to all digits
+_LEAST = 1e-300  # smaller shapes make no difference, but scipy has no answers for denormal ones
 _UNDERFLOW = 1e-290  # below, P(x ≤ z) of a gamma variable is z^c/Γ(c + 1), to all digits
 _NORMAL = 1e8  # from here on the expansion of the beta distribution around the normal one is good to 1e-9
 _GAMMA = 1e15  # ratio of its parameters from which on a beta variable is gamma, to all digits
@@ -44,9 +45,7 @@ class Tails(NamedTuple):
 def gamma(c: Array, z: Array, log_z: Array) -> Tails:
     """Of a gamma variable of shape c and rate 1 at z ≥ 0, given log z too because z may underflow."""
     with np.errstate(all="ignore"):
-        shape = np.clip(
-            c, 1 / _POINT**10, _POINT
-        )  # scipy has no answers for denormal shapes, which are as good as 1e-300
+        shape = np.clip(c, _LEAST, _POINT)
         regular = _both(special.gammainc, special.gammaincc, shape, z)
         small = Tails.of_log_below(np.minimum(shape * log_z - special.gammaln(1 + shape), 0.0))
         step = Tails((z >= c).astype(float), (z < c).astype(float))

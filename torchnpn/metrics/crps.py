@@ -35,9 +35,10 @@ def crps_gaussian(mean: ArrayLike, std: ArrayLike, y: ArrayLike) -> Array:
 
 
 def crps_mixture_gaussian(means: ArrayLike, stds: ArrayLike, y: ArrayLike) -> Array:
-    """CRPS of an equal mixture of Gaussians, e.g. of an ensemble: mean A(y - m_k, s_k) - ½ mean A(m_k - m_l, √(s_k² + s_l²))
+    """CRPS of an equal mixture of Gaussians, e.g. of an ensemble.
 
-    with A(d, s) = E|d + s Z| for a standard normal Z, and the second mean over all pairs of members.
+    With A(d, s) = E|d + s Z| for a standard normal Z it is mean A(y - m_k, s_k) - ½ mean A(m_k - m_l, √(s_k² + s_l²)),
+    the second mean over all pairs of members.
 
     Args:
         means: (members, rows) means.
