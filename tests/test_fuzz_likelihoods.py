@@ -179,15 +179,14 @@ def test_the_numpy_twin_agrees(name, record_property):
 
 
 @every_likelihood
-def test_a_negative_or_undefined_variance_is_refused(name):
+def test_a_negative_variance_is_refused(name):
     likelihood = MAKERS[name]()
     y = targets(name, likelihood, generator(name), torch.float32)
     m, s = latents(likelihood, generator(name), torch.float32)
-    for wrong in (-1.0, torch.nan):
-        s[3, 0] = wrong
-        for call in (lambda o: likelihood.loss(o, y), likelihood.predict, likelihood.variance_parts):
-            with pytest.raises(ValueError, match="latent variances ≥ 0, got"):
-                call(Moments(m, s))
+    s[3, 0] = -1.0
+    for call in (lambda o: likelihood.loss(o, y), likelihood.predict, likelihood.variance_parts):
+        with pytest.raises(ValueError, match="latent variances ≥ 0, got -1"):
+            call(Moments(m, s))
 
 
 SCORED = {

@@ -51,8 +51,8 @@ class Likelihood(nn.Module):
     `o` has shape (*replicas, batch, outputs), y (batch, targets), or (batch,) for labels. Learnt numbers such as a
     noise have shape (*replicas, targets); with targets=1 all targets share them. `loss` looks at no values, so that a
     GPU need not wait: `check_targets` does, once, where the data enter. Losses and their gradients are finite for
-    every finite latent mean and variance ≥ 0 of the type; what lies beyond its largest number saturates. A negative or
-    undefined variance is an error on the CPU; on a GPU, which would have to wait for the look, the result is undefined.
+    every finite latent mean and variance ≥ 0 of the type; what lies beyond its largest number saturates. A negative
+    variance is an error on the CPU; on a GPU, which would have to wait for the look, the result is undefined.
     """
 
     support: ClassVar[Constraint] = constraints.real  # where targets lie
@@ -137,9 +137,9 @@ def of_rows(losses: Tensor, o: Moments) -> Tensor:  # (*replicas, batch, targets
 
 
 def _check_variance(s: Tensor) -> None:
-    """Raise for a variance that is negative or NaN, where a look costs nothing."""
+    """Raise for a negative variance, where a look costs nothing; NaN is left to the training, which names its cause."""
     if s.device.type == "cpu":
-        checks.require(s >= 0, s, "A likelihood expects latent variances ≥ 0", "Look for NaN in the network's input.")
+        checks.require(~(s < 0), s, "A likelihood expects latent variances ≥ 0", "Pass variances, e.g. std ** 2.")
 
 
 def learnt(value: float, targets: int, replicas: tuple[int, ...]) -> nn.Parameter:
