@@ -114,7 +114,7 @@ def check_broadcast(name: str, parts: dict[str, object]) -> None:
 
 def require(valid: Tensor, value: Tensor, expectation: str, hint: str = "") -> None:
     """Raise a ValueError that shows the first offending `value`, unless `valid` is true everywhere."""
-    if torch.compiler.is_compiling() or not _has_values(valid):
+    if torch.compiler.is_compiling() or not has_values(valid):
         return
     if bool(valid.all()):
         return
@@ -125,7 +125,7 @@ def require(valid: Tensor, value: Tensor, expectation: str, hint: str = "") -> N
     raise ValueError(f"{message}. {hint}".rstrip())
 
 
-def _has_values(tensor: Tensor) -> bool:
+def has_values(tensor: Tensor) -> bool:
     """Whether there are values to look at: inside `torch.func.vmap`, also of a gradient, there are none."""
     while torch._C._functorch.is_gradtrackingtensor(tensor):
         tensor = torch._C._functorch.get_unwrapped(tensor)

@@ -13,6 +13,7 @@ from torchnpn.families.saturation import saturated
 from torchnpn.likelihoods import targets
 from torchnpn.likelihoods.base import Array, Likelihood, LossGradient, VarianceParts, latent
 from torchnpn.likelihoods.categorical import Categorical, at_label
+from torchnpn.likelihoods.guards import is_ordinary
 from torchnpn.likelihoods.limits import held, limited
 from torchnpn.likelihoods.logit import logit, sigmoid_parts
 from torchnpn.maps.softmax import log_sum_exp_of_others
@@ -83,7 +84,10 @@ class ScaledSoftmax(_Classes):
         return _softmax_parts(self.predict(o), o)
 
     def _row_loss(self, o: Moments, y: Tensor) -> Tensor:
-        return -at_label(torch.log_softmax(self._logits(o), -1), y)
+        z = self._logits(o)
+        if not is_ordinary(z):
+            z = held(z, -_FAR, _FAR)
+        return -at_label(torch.log_softmax(z, -1), y)
 
     def loss_gradient(self, m: Array, s: Array, y: Array, share: Array) -> LossGradient:
         """In closed form: with k = (1 + π s/8)^-½ and w the share of the row, for the logits z = k m
@@ -105,7 +109,7 @@ class ScaledSoftmax(_Classes):
     @staticmethod
     def _logits(o: Moments) -> Tensor:
         m, s = latent(o)
-        return held(m * torch.rsqrt(1 + (math.pi / 8) * s), -_FAR, _FAR)
+        return m * torch.rsqrt(1 + (math.pi / 8) * s)
 
 
 class Sigmoids(_Classes):

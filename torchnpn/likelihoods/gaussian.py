@@ -20,9 +20,8 @@ from torchnpn.likelihoods.base import (
     learnt,
     of_rows,
     share_of_elbo,
-    wide_latent,
 )
-from torchnpn.likelihoods.guards import widened
+from torchnpn.likelihoods.guards import is_ordinary, widened
 from torchnpn.likelihoods.limits import LOG_VARIANCE, limited
 from torchnpn.moments import Moments
 
@@ -65,12 +64,15 @@ class GaussianNoise(Likelihood):
         m, s = latent(o)
         if (fused := kernels.gaussian_loss(m, s, y, self.noise, self.elbo)) is not None:
             return fused
-        return of_rows(self._losses(*wide_latent(o), y), o)
+        rows = self._losses(m, s, y.to(m.dtype), self.log_noise).sum(-1)
+        if is_ordinary(rows):
+            return rows
+        return of_rows(self._losses(widened(m), widened(s), widened(y), widened(self.log_noise)), o)
 
-    def _losses(self, m: Tensor, s: Tensor, y: Tensor) -> Tensor:
-        """Loss of each target, in float64."""
-        noise = torch.exp(limited(widened(self.log_noise), LOG_VARIANCE)).unsqueeze(-2)
-        error2 = (widened(y) - m) ** 2
+    def _losses(self, m: Tensor, s: Tensor, y: Tensor, log_noise: Tensor) -> Tensor:
+        """Loss of each target."""
+        noise = torch.exp(limited(log_noise, LOG_VARIANCE)).unsqueeze(-2)
+        error2 = (y - m) ** 2
         bound = 0.5 * ((error2 + s) / noise + torch.log(noise) + _LOG_2PI)
         return _mixed(error2, s + noise, bound, self.elbo)
 
@@ -136,13 +138,21 @@ class HeteroscedasticGaussian(GaussianNoise):
         return VarianceParts.of(s, _mean_exp(log_noise))
 
     def _row_loss(self, o: Moments, y: Tensor) -> Tensor:
-        m, s, log_noise = self._split(*wide_latent(o))
-        even = self._losses(m, s, y)
-        m, s = m.detach(), s.detach()
-        error2 = (widened(y) - m) ** 2
-        bound = 0.5 * ((error2 + s) * _mean_exp(-log_noise) + log_noise.mean + _LOG_2PI)
-        varying = _mixed(error2, s + _mean_exp(log_noise), bound, self.elbo)
+        m, s = latent(o)
+        varying, even = (losses.sum(-1) for losses in self._both_losses(m, s, y.to(m.dtype), self.log_noise))
+        if is_ordinary(varying, even):
+            return varying + (even - even.detach())
+        varying, even = self._both_losses(widened(m), widened(s), widened(y), widened(self.log_noise))
         return of_rows(varying + (even - even.detach()), o)
+
+    def _both_losses(self, m: Tensor, s: Tensor, y: Tensor, log_noise: Tensor) -> tuple[Tensor, Tensor]:
+        """Loss of each target with its own noise, for o₂, and with σ² alone, for o₁ and σ²."""
+        m, s, own = self._split(m, s)
+        even = self._losses(m, s, y, log_noise)
+        m, s = m.detach(), s.detach()
+        error2 = (y - m) ** 2
+        bound = 0.5 * ((error2 + s) * _mean_exp(-own) + own.mean + _LOG_2PI)
+        return _mixed(error2, s + _mean_exp(own), bound, self.elbo), even
 
     def loss_gradient(self, m: Array, s: Array, y: Array, share: Array) -> LossGradient:
         """In closed form, with n = σ² E exp(o₂), p = E exp(-o₂)/σ², t = s₁ + n and r = y - m₁, e and w as above:
@@ -192,9 +202,8 @@ def _mean_exp(x: Moments) -> Tensor:
 
 
 def is_finite(result: LossGradient) -> bool:
-    """Whether a closed form has stayed within float32."""
-    parts = (result.by_mean, result.by_variance, *result.by_parameters)
-    return math.isfinite(result.loss) and all(math.isfinite(part.sum(dtype=np.float64)) for part in parts)
+    """Whether a closed form has stayed within float32; the gradient of the noise sums up all that may leave it."""
+    return math.isfinite(result.loss) and all(np.isfinite(part).all() for part in result.by_parameters)
 
 
 def _mixed(error2: Tensor, variance: Tensor, bound: Tensor, elbo: float) -> Tensor:

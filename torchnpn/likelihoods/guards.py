@@ -11,9 +11,11 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from torchnpn.families.checks import has_values
 from torchnpn.likelihoods.limits import limited
 
 FAR = 1e100  # float64 numbers beyond are drawn back to it: their squares, and quotients of these, would overflow
+_ORDINARY = 1e24  # a loss below has residuals below 1e17, and no gradient above 1e33
 _ROWS = 2.0**-20  # of the largest number: a loss of so many rows can still be summed
 
 
@@ -54,7 +56,8 @@ class _Narrowed(torch.autograd.Function):
 
 def widened(x: Tensor, dtype: torch.dtype = torch.float64) -> Tensor:
     """x in the wider type; its gradient saturates, and is zero where it is undefined (∞ - ∞ beyond float64)."""
-    wide: Tensor = _Widened.apply(x, torch.promote_types(x.dtype, dtype))
+    wider = torch.promote_types(x.dtype, dtype)
+    wide: Tensor = _Widened.apply(x, wider) if x.requires_grad else x.to(wider)
     return wide if x.dtype != torch.float64 else _near(wide)
 
 
@@ -62,6 +65,16 @@ def _near(x: Tensor) -> Tensor:
     """x itself, drawn back where it is beyond ±1e100."""
     inside = x.abs() <= FAR
     return torch.where(inside, x, limited(torch.where(inside, FAR, x), FAR))
+
+
+def is_ordinary(*losses: Tensor) -> bool:
+    """Whether losses in their own type are so far from its largest number that their gradients are finite, too.
+
+    Known on the CPU only: a GPU would have to wait for the look, and a traced value has none.
+    """
+    if torch.compiler.is_compiling() or not all(loss.device.type == "cpu" and has_values(loss) for loss in losses):
+        return False
+    return all(bool(loss.detach().abs().amax() <= _ORDINARY) for loss in losses if loss.numel())
 
 
 def narrowed(loss: Tensor, dtype: torch.dtype) -> Tensor:
