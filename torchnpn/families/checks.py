@@ -126,7 +126,7 @@ def require(valid: Tensor, value: Tensor, expectation: str, hint: str = "") -> N
 
 
 def has_values(tensor: Tensor) -> bool:
-    """Whether there are values to look at: there are none while tracing, nor in `torch.func.vmap`, also of a gradient."""
+    """Whether there are values to look at: none while tracing, and none inside `torch.func.vmap`."""
     if torch._C._len_torch_dispatch_stack():  # fake tensors, `make_fx`, and what stands for a device in tests
         return False
     while torch._C._functorch.is_gradtrackingtensor(tensor):
