@@ -10,12 +10,14 @@ from torch.distributions import constraints
 
 from torchnpn.families import NegativeBinomial
 from torchnpn.likelihoods.base import Array, Likelihood, LossGradient, VarianceParts, learnt
+from torchnpn.likelihoods.guards import widened
 from torchnpn.likelihoods.limits import LOG_MEAN, LOG_VARIANCE, limited
 from torchnpn.likelihoods.positive import log_normal, of_parameter, relative_variance, within
 from torchnpn.moments import Moments
 
 _POISSON = 1e-8  # relative variance of the rate added to all: a negative binomial this close to Poisson has its digits
 _CANCELS = 1e-5  # below, two large terms of a gradient leave fewer digits than their limit has
+_MOST_COUNT = 1e15  # for larger counts the closed form of the gradient has no digits left
 _BELOW_ONE = 1 - torch.finfo(torch.float64).eps  # the largest p, reached for v μ above 4e15 only
 
 
@@ -55,7 +57,7 @@ class PoissonCounts(Likelihood):
         learnt = [parameter.detach().numpy().astype(np.float64) for parameter in self.parameters()]
         log_mean = m + 0.5 * s.astype(np.float64)
         limits = [(log_mean, LOG_MEAN), (s, LOG_VARIANCE), *((log_alpha, LOG_VARIANCE) for log_alpha in learnt)]
-        if not all(within(x, limit) for x, limit in limits):
+        if not all(within(x, limit) for x, limit in limits) or y.max() > _MOST_COUNT:
             return super().loss_gradient(m, s, y, share)
         w, mean = share[:, None], np.exp(log_mean)
         noise = np.exp(s + learnt[0]) if learnt else np.zeros_like(mean)
@@ -93,7 +95,7 @@ class NegativeBinomialCounts(PoissonCounts):
 
     @property
     def overdispersion(self) -> Tensor:  # (*replicas, 1, targets)
-        return torch.exp(limited(self.log_overdispersion.double(), LOG_VARIANCE)).unsqueeze(-2)
+        return torch.exp(limited(widened(self.log_overdispersion), LOG_VARIANCE)).unsqueeze(-2)
 
     def extra_repr(self) -> str:
         return f"targets={self.log_overdispersion.shape[-1]}"
