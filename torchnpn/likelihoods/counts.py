@@ -9,7 +9,7 @@ from torch import Tensor
 from torch.distributions import constraints
 
 from torchnpn.families import NegativeBinomial
-from torchnpn.likelihoods.base import Array, Likelihood, LossGradient, VarianceParts, learnt
+from torchnpn.likelihoods.base import Array, Likelihood, LossGradient, VarianceParts, learnt, share_of_elbo
 from torchnpn.likelihoods.limits import LOG_MEAN, LOG_VARIANCE, limited
 from torchnpn.likelihoods.positive import log_normal, of_parameter, relative_variance, within
 from torchnpn.moments import Moments
@@ -24,10 +24,23 @@ class PoissonCounts(Likelihood):
 
     With o ~ N(m, s) the rate is log-normal with mean μ = exp(m + s/2) and relative variance v = e^s - 1; the gamma with
     these moments makes y negative binomial with n = 1/v and mean μ, so E y = μ, Var y = μ + v μ². For s = 0 that is
-    the Poisson distribution. The loss is -log p(y), in float64, because it is a difference of large log Γ.
+    the Poisson distribution. The loss is a mixture of its -log p(y), which judges the prediction as a whole, and of the
+    data term of the ELBO, which judges it rate by rate:
+
+        -E log p(y | o) = μ - y m + log y! = -log Poisson(y; μ) + ½ y s.
+
+    The first alone may say "surely 0" by a huge s, whatever the mean is; the second bounds the mean. Both are formed in
+    float64, because they are differences of large log Γ.
+
+    Args:
+        elbo: Share of the ELBO in the loss: 0 for the predictive term alone, 1 for the ELBO alone.
     """
 
     support = constraints.nonnegative_integer
+
+    def __init__(self, elbo: float = 0.0) -> None:
+        super().__init__()
+        self.elbo = share_of_elbo(elbo)
 
     @property
     def overdispersion(self) -> Tensor | float:
@@ -36,21 +49,26 @@ class PoissonCounts(Likelihood):
 
     def predict(self, o: Moments) -> NegativeBinomial:
         log_mean, s = log_normal(o)
-        v = relative_variance(s, self.overdispersion) + _POISSON
-        odds = v * torch.exp(log_mean)
-        return NegativeBinomial.unchecked(*torch.broadcast_tensors(1 / v, (odds / (1 + odds)).clamp_max(_BELOW_ONE)))
+        return _counts(log_mean, relative_variance(s, self.overdispersion) + _POISSON)
 
     def variance_parts(self, o: Moments) -> VarianceParts:
         log_mean, s = log_normal(o)
         mean = torch.exp(log_mean)
         return VarianceParts.of(mean**2 * torch.expm1(s), mean + mean**2 * torch.exp(s) * self.overdispersion)
 
-    def loss_gradient(self, m: Array, s: Array, y: Array, share: Array) -> LossGradient:
-        """In closed form, with μ = exp(m + s/2), relative variance v of the rate, n = 1/v, q = v μ, w the row's share:
+    def _row_loss(self, o: Moments, y: Tensor) -> Tensor:
+        predictive = super()._row_loss(o, y)
+        if not self.elbo:
+            return predictive
+        log_mean, s = log_normal(o)
+        at_mean = _counts(log_mean, (0.0 * log_mean + self.overdispersion) + _POISSON)
+        bound = 0.5 * y * s - at_mean.log_prob(y)
+        return (1 - self.elbo) * predictive + self.elbo * bound.sum(-1).to(predictive.dtype)
 
-        log p = log Γ(y + n) - log Γ(n) - log y! - (n + y) log(1 + q) + y log q,    ∂s v = v + 1,
-        ∂log μ log p = (y - μ)/(1 + q),    ∂v log p = n (y - μ)/(1 + q) - n² (ψ(y + n) - ψ(n) - log(1 + q)),
-        which tends to ½ ((y - μ)² - y) as v falls to zero and its two terms cancel.
+    def loss_gradient(self, m: Array, s: Array, y: Array, share: Array) -> LossGradient:
+        """In closed form, with μ = exp(m + s/2), relative variance v of the rate, and w the share of the row.
+
+        Of the predictive term: ∂s v = v + 1. Of the ELBO, where v = α does not depend on s: ½ y more for ∂s.
         """
         learnt = [parameter.detach().numpy().astype(np.float64) for parameter in self.parameters()]
         log_mean = m + 0.5 * s.astype(np.float64)
@@ -60,35 +78,76 @@ class PoissonCounts(Likelihood):
         w, mean = share[:, None], np.exp(log_mean)
         noise = np.exp(s + learnt[0]) if learnt else np.zeros_like(mean)
         v = np.expm1(s, dtype=np.float64) + noise + _POISSON
-        n, q = 1 / v, v * mean
-        log_1_q = np.log1p(q)
-        log_prob = gammaln(y + n) - gammaln(n) - gammaln(y + 1.0) - (n + y) * log_1_q + xlogy(y, q)
-        by_log_mean = -w * (y - mean) / (1 + q)
-        exact = n * n * (digamma(y + n) - digamma(n) - log_1_q) - n * (y - mean) / (1 + q)
-        by_v = w * np.where(v * (1 + y + mean) > _CANCELS, exact, 0.5 * (y - (y - mean) ** 2))
-        return LossGradient(
-            float(-(w * log_prob).sum()),
-            by_log_mean.astype(np.float32),
-            (0.5 * by_log_mean + by_v * (v + 1 - _POISSON)).astype(np.float32),
-            [of_parameter(by_v * noise, learnt[0])] if learnt else [],
+        log_prob, by_log_mean, by_v = _log_prob(y, mean, v)
+        loss, by_m, by_s, by_log_alpha = (
+            -log_prob,
+            by_log_mean,
+            0.5 * by_log_mean + by_v * (v + 1 - _POISSON),
+            by_v * noise,
         )
+        if self.elbo:
+            e, alpha = self.elbo, np.exp(learnt[0]) if learnt else 0.0
+            at_mean, by_log_mean, by_alpha = _log_prob(y, mean, np.broadcast_to(alpha + _POISSON, mean.shape))
+            loss, by_m = (1 - e) * loss + e * (0.5 * y * s - at_mean), (1 - e) * by_m + e * by_log_mean
+            by_s = (1 - e) * by_s + 0.5 * e * (by_log_mean + y)
+            by_log_alpha = (1 - e) * by_log_alpha + e * by_alpha * alpha
+        return LossGradient(
+            float((w * loss).sum()),
+            (w * by_m).astype(np.float32),
+            (w * by_s).astype(np.float32),
+            [of_parameter(w * by_log_alpha, learnt[0])] if learnt else [],
+        )
+
+    def extra_repr(self) -> str:
+        return f"elbo={self.elbo:g}"
+
+
+def _counts(log_mean: Tensor, v: Tensor) -> NegativeBinomial:
+    """Counts whose rate has the mean e^log_mean and the relative variance v."""
+    odds = v * torch.exp(log_mean)
+    return NegativeBinomial.unchecked(*torch.broadcast_tensors(1 / v, (odds / (1 + odds)).clamp_max(_BELOW_ONE)))
+
+
+def _log_prob(y: Array, mean: Array, v: Array) -> tuple[Array, Array, Array]:
+    """log p(y) of such counts, and the gradient of -log p by log μ and by v; with n = 1/v, q = v μ:
+
+    log p = log Γ(y + n) - log Γ(n) - log y! - (n + y) log(1 + q) + y log q,
+    ∂log μ log p = (y - μ)/(1 + q),    ∂v log p = n (y - μ)/(1 + q) - n² (ψ(y + n) - ψ(n) - log(1 + q)),
+    which tends to ½ ((y - μ)² - y) as v falls to zero and its two terms cancel.
+    """
+    n, q = 1 / v, v * mean
+    log_1_q = np.log1p(q)
+    log_prob = gammaln(y + n) - gammaln(n) - gammaln(y + 1.0) - (n + y) * log_1_q + xlogy(y, q)
+    by_log_mean = (mean - y) / (1 + q)
+    exact = n * n * (digamma(y + n) - digamma(n) - log_1_q) + n * by_log_mean
+    by_v = np.where(v * (1 + y + mean) > _CANCELS, exact, 0.5 * (y - (y - mean) ** 2))
+    return log_prob, by_log_mean, by_v
 
 
 class NegativeBinomialCounts(PoissonCounts):
     """y | o ~ negative binomial with mean e^o and variance e^o + α e^2o, with a learnt overdispersion α.
 
-    The rate of `PoissonCounts` times an independent gamma factor of mean one and variance α: v = e^s (1 + α) - 1.
+    The rate of `PoissonCounts` times an independent gamma factor of mean one and variance α: v = e^s (1 + α) - 1. For
+    the ELBO it takes a bound, E log(1 + α e^o) ≤ log(1 + α μ), by which
+
+        -E log p(y | o) ≤ -log NegativeBinomial(y; mean μ, overdispersion α) + ½ y s.
 
     Args:
         targets: Number of targets, each with its own overdispersion; 1 for one shared by all.
         initial_log_overdispersion: log α at the start.
+        elbo: Share of that bound in the loss: 0 for the predictive term alone.
         replicas: Leading dimensions of the network's replicas.
     """
 
     def __init__(
-        self, targets: int = 1, initial_log_overdispersion: float = -2.0, *, replicas: tuple[int, ...] = ()
+        self,
+        targets: int = 1,
+        initial_log_overdispersion: float = -2.0,
+        elbo: float = 0.0,
+        *,
+        replicas: tuple[int, ...] = (),
     ) -> None:
-        super().__init__()
+        super().__init__(elbo)
         self.log_overdispersion = learnt(initial_log_overdispersion, targets, replicas)
 
     @property
@@ -96,4 +155,4 @@ class NegativeBinomialCounts(PoissonCounts):
         return torch.exp(limited(self.log_overdispersion.double(), LOG_VARIANCE)).unsqueeze(-2)
 
     def extra_repr(self) -> str:
-        return f"targets={self.log_overdispersion.shape[-1]}"
+        return f"targets={self.log_overdispersion.shape[-1]}, {super().extra_repr()}"
