@@ -25,7 +25,8 @@ class Dropout(nn.Module):
         a = as_moments(a)
         if not self.training or self.p == 0:
             return a
-        return a * sampling.kept(a.mean, self.p)
+        mask = sampling.kept(a.mean, self.p)
+        return a * mask
 
     def extra_repr(self) -> str:
         return f"p={self.p:g}"
