@@ -73,7 +73,7 @@ def container(rng, X):
     if kind == 8:
         return pd.DataFrame(X, columns=[f"c{i}" for i in range(X.shape[1])])
     if kind == 9:
-        return pd.DataFrame(X).rename(columns=str).convert_dtypes()
+        return pd.DataFrame(X).rename(columns=str).astype("Float64")
     if kind == 10:
         return np.ma.masked_array(X, np.isnan(X) | (np.arange(X.shape[1]) == 0))
     if kind == 11:
@@ -274,14 +274,12 @@ def one_case(rng):
     return model, (X, labels(rng, rows), weight), check_logistic
 
 
-@pytest.mark.parametrize("part", range(6))
-def test_odd_data_and_settings(part, record_property):
-    rng, answered = generator(f"estimators {part}"), 0
-    count = rounds(10)
-    for _ in range(count):
-        answered += is_answered(rng)
+@pytest.mark.slow
+def test_odd_data_and_settings(record_property):
+    rng, count = generator("estimators"), rounds(80)
+    answered = sum(is_answered(rng) for _ in range(count))
     record_property("inputs", count)
-    assert answered > 0
+    assert 0.1 * count < answered < count
 
 
 def is_answered(rng):

@@ -132,6 +132,27 @@ def test_counts_mix_predictive_and_elbo(elbo, alpha):
     np.testing.assert_allclose(bound, expected, rtol=1e-5)
 
 
+@pytest.mark.parametrize("elbo", [0.0, 0.3])
+@pytest.mark.parametrize("make", [L.PoissonCounts, L.NegativeBinomialCounts])
+def test_gradients_of_counts_in_closed_form_hold_beyond_the_limits(make, elbo):
+    """Latents that mean "surely 0", and others that no data lead to, against autograd."""
+    m, s = (
+        part.reshape(-1, 1).astype(np.float32) for part in np.meshgrid([-80.0, -20, 0, 3, 12], [0.01, 3.9, 4.5, 90])
+    )
+    y, share = np.resize([0.0, 1.0, 7.0], m.shape).astype(np.float32), np.full(len(m), 1 / len(m), np.float32)
+    likelihood = make(elbo=elbo)
+    found, expected = likelihood.loss_gradient(m, s, y, share), L.Likelihood.loss_gradient(likelihood, m, s, y, share)
+    np.testing.assert_allclose(found.loss, expected.loss, rtol=1e-3)  # 1 - p of huge means has few digits
+    for name in ("by_mean", "by_variance"):
+        np.testing.assert_allclose(getattr(found, name), getattr(expected, name), rtol=2e-3, atol=1e-6)
+
+
+def test_a_mean_of_counts_is_not_made_of_uncertainty():
+    """The mean is at most e^2.2 times the median rate, however uncertain the latent is."""
+    o = Moments(torch.tensor([[-12.0]]), torch.tensor([[500.0]]))
+    assert L.PoissonCounts().predict(o).mean.item() < np.exp(-12 + 2.2)
+
+
 def test_counts_keep_their_gradient_near_the_poisson_limit():
     """∂ log p/∂v → ((y - μ)² - y)/2 and ∂ log p/∂s = that + ½ ∂ log p/∂m, also in float32."""
     m, y = torch.tensor([[np.log(50.0)]], dtype=torch.float32), torch.tensor([[61.0]])

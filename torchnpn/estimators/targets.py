@@ -89,9 +89,9 @@ KINDS = {
     "gamma": Kind(
         lambda targets, replicas: GammaAmounts(targets, elbo=0.1, replicas=replicas), _relative, _log, _mostly_noise
     ),
-    "poisson": Kind(lambda targets, replicas: PoissonCounts(elbo=0.1), _as_they_are, _log, _mostly_noise),
+    "poisson": Kind(lambda targets, replicas: PoissonCounts(elbo=0.05), _as_they_are, _log, _mostly_noise),
     "negative_binomial": Kind(
-        lambda targets, replicas: NegativeBinomialCounts(targets, elbo=0.1, replicas=replicas),
+        lambda targets, replicas: NegativeBinomialCounts(targets, elbo=0.05, replicas=replicas),
         _as_they_are,
         _log,
         _mostly_noise,

@@ -9,13 +9,14 @@ from torch import Tensor
 from torch.distributions import constraints
 
 from torchnpn.families import NegativeBinomial
-from torchnpn.likelihoods.base import Array, Likelihood, LossGradient, VarianceParts, learnt, share_of_elbo
+from torchnpn.likelihoods.base import Array, Likelihood, LossGradient, VarianceParts, latent, learnt, share_of_elbo
 from torchnpn.likelihoods.limits import LOG_MEAN, LOG_VARIANCE, limited
-from torchnpn.likelihoods.positive import log_normal, of_parameter, relative_variance, within
+from torchnpn.likelihoods.positive import of_parameter, relative_variance, within
 from torchnpn.moments import Moments
 
 _POISSON = 1e-8  # relative variance of the rate added to all: a negative binomial this close to Poisson has its digits
 _CANCELS = 1e-5  # below, two large terms of a gradient leave fewer digits than their limit has
+LOG_RATE_VARIANCE = 4.0  # of a log rate
 _BELOW_ONE = 1 - torch.finfo(torch.float64).eps  # the largest p, reached for v μ above 4e15 only
 
 
@@ -29,8 +30,9 @@ class PoissonCounts(Likelihood):
 
         -E log p(y | o) = μ - y m + log y! = -log Poisson(y; μ) + ½ y s.
 
-    The first alone may say "surely 0" by a huge s, whatever the mean is; the second bounds the mean. Both are formed in
-    float64, because they are differences of large log Γ.
+    The first alone may say "surely 0" by a huge s, whatever the mean is. Therefore s is taken as it is up to 4, which
+    is a factor of e² up or down, and drawn back beyond (`limits.limited`): "surely 0" is then said by m; and the second
+    term judges the mean itself. Both are formed in float64, because they are differences of large log Γ.
 
     Args:
         elbo: Share of the ELBO in the loss: 0 for the predictive term alone, 1 for the ELBO alone.
@@ -48,11 +50,11 @@ class PoissonCounts(Likelihood):
         return 0.0
 
     def predict(self, o: Moments) -> NegativeBinomial:
-        log_mean, s = log_normal(o)
+        log_mean, s = _log_rate(o)
         return _counts(log_mean, relative_variance(s, self.overdispersion) + _POISSON)
 
     def variance_parts(self, o: Moments) -> VarianceParts:
-        log_mean, s = log_normal(o)
+        log_mean, s = _log_rate(o)
         mean = torch.exp(log_mean)
         return VarianceParts.of(mean**2 * torch.expm1(s), mean + mean**2 * torch.exp(s) * self.overdispersion)
 
@@ -60,7 +62,7 @@ class PoissonCounts(Likelihood):
         predictive = super()._row_loss(o, y)
         if not self.elbo:
             return predictive
-        log_mean, s = log_normal(o)
+        log_mean, s = _log_rate(o)
         at_mean = _counts(log_mean, (0.0 * log_mean + self.overdispersion) + _POISSON)
         bound = 0.5 * y * s - at_mean.log_prob(y)
         return (1 - self.elbo) * predictive + self.elbo * bound.sum(-1).to(predictive.dtype)
@@ -71,14 +73,15 @@ class PoissonCounts(Likelihood):
         Of the predictive term: ∂s v = v + 1. Of the ELBO, where v = α does not depend on s: ½ y more for ∂s.
         """
         learnt = [parameter.detach().numpy().astype(np.float64) for parameter in self.parameters()]
-        log_mean = m + 0.5 * s.astype(np.float64)
-        limits = [(log_mean, LOG_MEAN), (s, LOG_VARIANCE), *((log_alpha, LOG_VARIANCE) for log_alpha in learnt)]
-        if not all(within(x, limit) for x, limit in limits):
+        if not all(within(log_alpha, LOG_VARIANCE) for log_alpha in learnt):
             return super().loss_gradient(m, s, y, share)
+        s, slope = _drawn_back(s.astype(np.float64), LOG_RATE_VARIANCE)
+        log_mean, slope_of_mean = _drawn_back(m + 0.5 * s, LOG_MEAN)
         w, mean = share[:, None], np.exp(log_mean)
         noise = np.exp(s + learnt[0]) if learnt else np.zeros_like(mean)
         v = np.expm1(s, dtype=np.float64) + noise + _POISSON
         log_prob, by_log_mean, by_v = _log_prob(y, mean, v)
+        by_log_mean *= slope_of_mean
         loss, by_m, by_s, by_log_alpha = (
             -log_prob,
             by_log_mean,
@@ -88,18 +91,32 @@ class PoissonCounts(Likelihood):
         if self.elbo:
             e, alpha = self.elbo, np.exp(learnt[0]) if learnt else 0.0
             at_mean, by_log_mean, by_alpha = _log_prob(y, mean, np.broadcast_to(alpha + _POISSON, mean.shape))
+            by_log_mean *= slope_of_mean
             loss, by_m = (1 - e) * loss + e * (0.5 * y * s - at_mean), (1 - e) * by_m + e * by_log_mean
             by_s = (1 - e) * by_s + 0.5 * e * (by_log_mean + y)
             by_log_alpha = (1 - e) * by_log_alpha + e * by_alpha * alpha
         return LossGradient(
             float((w * loss).sum()),
             (w * by_m).astype(np.float32),
-            (w * by_s).astype(np.float32),
+            (w * by_s * slope).astype(np.float32),
             [of_parameter(w * by_log_alpha, learnt[0])] if learnt else [],
         )
 
     def extra_repr(self) -> str:
         return f"elbo={self.elbo:g}"
+
+
+def _log_rate(o: Moments) -> tuple[Tensor, Tensor]:
+    """log E e^x = m + s/2 and s for x ~ o, with s and the sum within limits, in float64."""
+    m, s = latent(o, at_least=torch.float64)
+    s = limited(s, LOG_RATE_VARIANCE)
+    return limited(m + 0.5 * s, LOG_MEAN), s
+
+
+def _drawn_back(x: Array, limit: float) -> tuple[Array, Array]:
+    """`limited` for arrays, and its slope: 1 up to the limit L, and 1/(1 + 10 z)² at z = |x|/L - 1 beyond."""
+    excess = np.maximum(np.abs(x) / limit - 1, 0.0)
+    return np.where(excess > 0, np.sign(x) * limit * (1 + excess / (1 + 10 * excess)), x), (1 + 10 * excess) ** -2
 
 
 def _counts(log_mean: Tensor, v: Tensor) -> NegativeBinomial:
