@@ -47,3 +47,14 @@ def test_float32_and_counts_as_targets():
     torch.testing.assert_close(
         got.double(), likelihood.double().loss(Moments(m.double(), s.double()), y), rtol=1e-5, atol=0
     )
+
+
+def test_the_largest_numbers_have_finite_losses_and_gradients():
+    ends = torch.tensor([0.0, 1.0, -3.4e38, 3.4e38, 1e-45, 1e19])
+    m, s, y = (axis.reshape(-1, 1) for axis in torch.meshgrid(ends, ends.abs(), ends, indexing="ij"))
+    likelihood = GaussianNoise()
+    leaves = m.clone().requires_grad_(), s.clone().requires_grad_(), likelihood.log_noise
+    rows = fused(leaves[0], leaves[1], y.contiguous(), likelihood.noise, likelihood.elbo)
+    torch.testing.assert_close(rows, likelihood.loss(Moments(m, s), y))
+    assert rows.sum().isfinite()
+    assert all(gradient.isfinite().all() for gradient in torch.autograd.grad(rows.sum(), leaves))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import itertools
 
 import numpy as np
@@ -114,16 +113,6 @@ def test_crps_of_a_mixture():
         assert crps[row] == pytest.approx(quadrature(cdf, sf, y[row], -30, 30), rel=1e-7)
     one = metrics.crps_mixture_gaussian(means[:1], stds[:1], y)
     np.testing.assert_allclose(one, metrics.crps_gaussian(means[0], stds[0], y), rtol=1e-12)
-
-
-def test_crps_says_how_to_install_what_it_needs(monkeypatch):
-    def missing(name):
-        raise ModuleNotFoundError(name)
-
-    monkeypatch.setattr(importlib, "import_module", missing)
-    with pytest.raises(ModuleNotFoundError, match=r"pip install 'torchnpn\[cli\]'"):
-        metrics.crps_gaussian(0.0, 1.0, [0.0])
-    assert metrics.crps_beta(2.0, 2.0, [0.5]) > 0
 
 
 # Errors and intervals -----------------------------------------------------------------------------------------------

@@ -79,8 +79,10 @@ class Predictive:
 
     def sample(self, n: int = 1, random_state: int | None = None) -> Array:
         """`n` draws for each row, shape (n, rows) or (n, rows, targets)."""
+        if not isinstance(n, (int, np.integer)) or n < 1:
+            raise ValueError(f"sample expects a whole number n of draws, at least 1, got {n!r}.")
         generator = torch.Generator().manual_seed(np.random.default_rng(random_state).integers(2**62).item())
-        return self._array(self.distribution.sample(n, generator))
+        return self._array(self.distribution.sample(int(n), generator))
 
     def __len__(self) -> int:
         return int(self.distribution.batch_shape[0])
@@ -107,6 +109,8 @@ class Predictive:
                 f"A prediction for {shape[0]} rows expects y of shape {shape[:1] if self._flat else shape} or a "
                 f"number, got {np.shape(y)}."
             )
+        if np.isnan(array).any():
+            raise ValueError(f"A prediction expects y without NaN, got {int(np.isnan(array).sum())}. Drop these rows.")
         return torch.from_numpy(np.array(array))
 
 

@@ -2,18 +2,31 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
+import numpy as np
 import torch
 from torch import Tensor
 from torch.distributions import Distribution, constraints
 from torch.distributions.constraints import Constraint
 from torch.utils import _pytree as pytree
 
-from torchnpn.families import checks
+from torchnpn.families import checks, quantiles
+from torchnpn.families.saturation import saturated
+from torchnpn.families.tails import Array, Tails
 from torchnpn.moments import Moments
+
+_ORDINARY = 1e-15  # a t between it and its inverse is computed with in float32
+_BELOW_ONE = 1 - np.finfo(np.float64).epsneg
+_ENDS = {
+    constraints.positive: (0.0, np.inf),
+    constraints.nonnegative_integer: (0.0, np.inf),
+    constraints.unit_interval: (0.0, 1.0),
+    constraints.boolean: (0.0, 1.0),
+}
 
 
 @dataclass(frozen=True, eq=False)
@@ -31,6 +44,7 @@ class ExponentialFamily:
     support: ClassVar[Constraint] = constraints.real  # where the density lives
     interior: ClassVar[float] = 0.5  # some point of the support
     __match_args__: ClassVar[tuple[str, ...]]  # the fields' names in order, as `dataclass` leaves them
+    keeps_mean: ClassVar[bool] = True  # whether `from_moments` gives a member with the mean that was asked for
     statistic: ClassVar[int] = 0  # index i of the u_i(x) of Theorem 1; u_i(x) = x where `moments` is inherited
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
@@ -84,8 +98,11 @@ class ExponentialFamily:
         """
         checks.check_known(cls, known)
         cls.check_moments(x, **known)
-        member = cls.project(x, **known)
+        exact = cls.project(Moments(x.mean.double(), None if x.variance is None else x.variance.double()), **known)
+        member = exact._apply(lambda tensor: _nearest(tensor, x.mean.dtype))
         checks.check_parameters(member)
+        if cls.keeps_mean:
+            checks.check_kept(cls, member.mean, x.mean)
         return member
 
     @classmethod
@@ -112,12 +129,24 @@ class ExponentialFamily:
         raise NotImplementedError(f"{type(self).__name__} needs a method `log_partition(*eta)`.")
 
     def log_mean_exp(self, t: float) -> Tensor:
-        """Δ(t) = log E exp(-t u_i(x)) = A(η - t e_i) - A(η), all that Theorem 1 asks for."""
-        eta = _double(self.natural)
-        return (self.log_partition(*_shifted(eta, self.statistic, t)) - self.log_partition(*eta)).to(self.dtype)
+        """Δ(t) = log E exp(-t u_i(x)) = A(η - t e_i) - A(η) for t > 0, all that Theorem 1 asks for."""
+        return saturated(self._wide_enough(t)._log_mean_exp(t), self.dtype)
 
     def log_mean_exp_gap(self, t: float) -> Tensor:
         """δ(t) = Δ(2t) - 2Δ(t) ≥ 0, the log of E exp(-2t u) / (E exp(-t u))²."""
+        return saturated(self._wide_enough(t)._log_mean_exp_gap(t), self.dtype)
+
+    def _wide_enough(self, t: float) -> Self:
+        """The same member in a type in which t, its square and its root are ordinary numbers."""
+        if not 0 < t < math.inf:
+            raise ValueError(f"log_mean_exp and log_mean_exp_gap expect a finite t > 0, got {t!r}.")
+        return self.widened() if _ORDINARY < t < 1 / _ORDINARY else self.to(torch.float64)
+
+    def _log_mean_exp(self, t: float) -> Tensor:
+        eta = _double(self.natural)
+        return (self.log_partition(*_shifted(eta, self.statistic, t)) - self.log_partition(*eta)).to(self.dtype)
+
+    def _log_mean_exp_gap(self, t: float) -> Tensor:
         eta, i = _double(self.natural), self.statistic
         once, twice = (self.log_partition(*_shifted(eta, i, k * t)) for k in (1, 2))
         gap = twice - 2 * once + self.log_partition(*eta)
@@ -134,44 +163,112 @@ class ExponentialFamily:
         raise NotImplementedError(f"{type(self).__name__} has no counterpart in scipy.stats.")
 
     def log_prob(self, y: Tensor | float) -> Tensor:
-        """Log density, or log probability for counts, of `y`; minus infinity outside the support."""
-        wide = self.widened()
+        """Log density, or log probability for counts, of `y`; minus infinity outside the support.
+
+        Computed in float64. Infinite only where the density is zero or infinite; else within the type's finite numbers.
+        """
+        wide = self.to(torch.float64)
         y = wide._like(y)
         inside = wide._inside(y)
         safe = torch.where(inside, y, self.interior)  # so that no NaN comes back through the branch not taken
-        return torch.where(inside, wide._log_density(safe), -torch.inf).to(self.dtype)
+        value = saturated(wide._log_density(safe), self.dtype)
+        value = torch.where(inside, value, -torch.inf)
+        pole = wide._pole(y)
+        return value if pole is None else torch.where(pole, torch.inf, value)
 
     def _inside(self, y: Tensor) -> Tensor:
+        """Where the density of `y` is not zero."""
         inside: Tensor = self.support.check(y)
         return inside
+
+    def _pole(self, y: Tensor) -> Tensor | None:
+        """Where the density of `y` is infinite."""
+        return None
 
     def _log_density(self, y: Tensor) -> Tensor:
         return self.to_torch(validate_args=False).log_prob(y)
 
     def sample(self, n: int, generator: torch.Generator | None = None) -> Tensor:
-        """`n` draws, shape (n, *batch_shape); from torch's global random state unless a generator is given."""
-        if generator is None:
-            return self._draw(n)
-        seed = torch.randint(2**62, (), generator=generator, device=generator.device).item()
-        with torch.random.fork_rng(devices=[self.device] if self.device.type == "cuda" else []):
-            torch.manual_seed(int(seed))
-            return self._draw(n)
+        """`n` draws, shape (n, *batch_shape); from torch's global random state unless a generator is given.
 
-    def _draw(self, n: int) -> Tensor:
+        Drawn in float64; draws beyond the type are its largest finite number.
+        """
+        if generator is not None:
+            seed = torch.randint(2**62, (), generator=generator, device=generator.device).item()
+            generator = torch.Generator(self.device).manual_seed(int(seed))
+        wide = self.to(torch.float64).detach()
         with torch.no_grad():
-            distribution = self.widened().to_torch(validate_args=False).expand(self.batch_shape)
-            draws: Tensor = distribution.sample(torch.Size([n]))
-            return draws.to(self.dtype)
+            shape = torch.Size([n, *wide.batch_shape])
+            return saturated(wide._draw(shape, generator), self.dtype)
+
+    def _draw(self, shape: torch.Size, generator: torch.Generator | None) -> Tensor:
+        """Draws of that shape in float64, n of each element; torch's own objects know the global random state only."""
+        distribution = self.to_torch(validate_args=False).expand(self.batch_shape)
+        if generator is None:
+            draws: Tensor = distribution.sample(shape[:1])
+            return draws
+        with torch.random.fork_rng(devices=[self.device] if self.device.type == "cuda" else []):
+            torch.manual_seed(generator.initial_seed())
+            draws = distribution.sample(shape[:1])
+            return draws
 
     def cdf(self, y: Tensor | float) -> Tensor:
-        """P(x ≤ y), by scipy; carries no gradient."""
-        return self._from_numpy(self.to_scipy().cdf(self._like(y).detach().cpu().double().numpy()))
+        """P(x ≤ y), in float64; carries no gradient."""
+        return self._from_numpy(self.tails(_float64(y)).below)
 
     def quantile(self, q: Tensor | float) -> Tensor:
-        """The smallest y with P(x ≤ y) ≥ q, by scipy; carries no gradient."""
-        q = self._like(q)
-        checks.require((q >= 0) & (q <= 1), q, f"{type(self).__name__}.quantile expects probabilities in [0, 1]")
-        return self._from_numpy(self.to_scipy().ppf(q.detach().cpu().double().numpy()))
+        """The smallest y with P(x ≤ y) ≥ q, in float64; carries no gradient.
+
+        For q = 0 and 1 that is the end of the support, which may be infinite; else at most the type's largest number.
+        """
+        levels = self._levels(q)
+        shape = np.broadcast_shapes(levels.shape, tuple(self.batch_shape))
+        levels = np.broadcast_to(levels, shape)
+        with np.errstate(all="ignore"):
+            inner = self._quantile(np.clip(levels, np.finfo(np.float64).smallest_subnormal, _BELOW_ONE))
+        value = saturated(torch.as_tensor(np.array(np.clip(inner, *self._ends)), device=self.device), self.dtype)
+        least, most = (self._from_numpy(np.broadcast_to(end, shape)) for end in self._extremes())
+        is_least, is_most = (torch.as_tensor(levels == end, device=self.device) for end in (0, 1))
+        return torch.where(is_least, least, torch.where(is_most, most, value))
+
+    def tails(self, y: Array) -> Tails:
+        """P(x ≤ y) and P(x > y) of float64 numbers, each with its own digits."""
+        low, high = self._ends
+        y = np.asarray(np.floor(y) if self.support.is_discrete else y, dtype=np.float64)
+        shape = np.broadcast_shapes(y.shape, tuple(self.batch_shape))
+        inside = np.broadcast_to((y >= low if self.support.is_discrete else y > low) & (y < high), shape)
+        with np.errstate(all="ignore"):
+            below, above = self._tails(np.broadcast_to(np.where(inside, y, self.interior), shape))
+        outside = np.broadcast_to(y >= high, shape).astype(np.float64)
+        unknown = np.where(np.isnan(y), np.nan, 0.0)
+        return Tails(np.where(inside, below, outside) + unknown, np.where(inside, above, 1 - outside) + unknown)
+
+    def _tails(self, y: Array) -> Tails:
+        """Of numbers in the support, which have the member's shape or a larger one."""
+        twin = self.to_scipy()
+        return Tails(twin.cdf(y), twin.sf(y))
+
+    def _quantile(self, q: Array) -> Array:
+        """For q in (0, 1), of the member's shape or a larger one: by search, if the family knows no inverse."""
+        if self.support.is_discrete:
+            mean, variance = (_float64(moment) for moment in self.to(torch.float64).moments if moment is not None)
+            return quantiles.search(self.tails, q, *quantiles.cantelli(mean, np.sqrt(variance), q), discrete=True)
+        return quantiles.search(self.tails, q, self._ends[0])
+
+    @property
+    def _ends(self) -> tuple[float, float]:
+        """The ends of the support."""
+        return _ENDS.get(self.support, (-np.inf, np.inf))
+
+    def _extremes(self) -> tuple[Array | float, Array | float]:
+        """The quantiles of 0 and 1."""
+        return self._ends
+
+    def _levels(self, q: Tensor | float) -> Array:
+        levels = torch.as_tensor(q, dtype=torch.float64)
+        valid = (levels >= 0) & (levels <= 1)
+        checks.require(valid, levels, f"{type(self).__name__}.quantile expects probabilities in [0, 1]")
+        return _float64(levels)
 
     # Tensors ---------------------------------------------------------------------------------------------------
 
@@ -209,13 +306,13 @@ class ExponentialFamily:
 
     def _numpy(self) -> list[Any]:
         """Field values for scipy: float64 arrays, cut from the graph."""
-        return [v.detach().cpu().double().numpy() if isinstance(v, Tensor) else v for v in _values(self)]
+        return [_float64(v) for v in _values(self)]
 
     def _like(self, y: Tensor | float) -> Tensor:
         return torch.as_tensor(y, dtype=self.dtype, device=self.device)
 
     def _from_numpy(self, array: Any) -> Tensor:
-        return torch.as_tensor(array, dtype=self.dtype, device=self.device)
+        return torch.as_tensor(np.array(array), dtype=self.dtype, device=self.device)
 
 
 def zero_if_point(x: Moments) -> Tensor:
@@ -235,6 +332,18 @@ def derivatives(A: Callable[..., Tensor], eta: tuple[Tensor, ...], i: int) -> tu
 
     second, first = torch.func.grad(total_first, has_aux=True)(eta[i])
     return first, second
+
+
+def _float64(y: Tensor | float) -> Array:
+    array: Array = torch.as_tensor(y, dtype=torch.float64).detach().cpu().numpy()
+    return array
+
+
+def _nearest(x: Tensor, dtype: torch.dtype) -> Tensor:
+    """x in the type: beyond its largest number that number, and not zero for a positive x."""
+    near = saturated(x, dtype)
+    smallest = torch.finfo(dtype).smallest_normal * torch.finfo(dtype).eps
+    return torch.where((near == 0) & (x > 0), smallest, near).to(dtype)
 
 
 def _double(eta: tuple[Tensor, ...]) -> tuple[Tensor, ...]:

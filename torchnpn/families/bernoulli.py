@@ -6,6 +6,7 @@ import math
 from dataclasses import dataclass
 from typing import Any, Self
 
+import numpy as np
 import torch
 from scipy import stats
 from torch import Tensor
@@ -13,6 +14,7 @@ from torch.distributions import constraints
 
 from torchnpn.families import checks
 from torchnpn.families.base import ExponentialFamily
+from torchnpn.families.tails import Array, Tails
 from torchnpn.moments import Moments
 
 
@@ -52,15 +54,16 @@ class Bernoulli(ExponentialFamily):
     def log_partition(*eta: Tensor) -> Tensor:
         return -torch.nn.functional.logsigmoid(-eta[0])
 
-    def log_mean_exp(self, t: float) -> Tensor:
+    def _log_mean_exp(self, t: float) -> Tensor:
         """log(1 - p + p e^-t), by log1p where p is small."""
         small = self.p < 0.5
         by_log1p = torch.log1p(torch.where(small, self.p, 0.0) * math.expm1(-t))
         return torch.where(small, by_log1p, torch.log(self._mean_exp(t)))
 
-    def log_mean_exp_gap(self, t: float) -> Tensor:
+    def _log_mean_exp_gap(self, t: float) -> Tensor:
+        """log(1 + p (1-p) (1 - e^-t)²/E²) with E = E e^-tx, or 0 where x is certain."""
         scale = -math.expm1(-t) / self._mean_exp(t)
-        return torch.log1p(self.p * scale * ((1 - self.p) * scale))
+        return torch.log1p(torch.where(self.p < 1, self.p * scale * ((1 - self.p) * scale), 0.0))
 
     def _mean_exp(self, t: float) -> Tensor:
         """1 - p + p e^-t, kept above zero: at p = 1 and large t it underflows."""
@@ -72,5 +75,26 @@ class Bernoulli(ExponentialFamily):
     def to_scipy(self) -> Any:
         return stats.bernoulli(*self._numpy())
 
+    def _inside(self, y: Tensor) -> Tensor:
+        return ((y == 1) & (self.p > 0)) | ((y == 0) & (self.p < 1))
+
     def _log_density(self, y: Tensor) -> Tensor:
-        return torch.log(torch.where(y == 1, self.p, 1 - self.p))  # torch would keep p away from 0 and 1
+        """log p or log(1-p); torch would keep p away from 0 and 1."""
+        one, inner = y == 1, (self.p > 0) & (self.p < 1)
+        log_p, log_rest = torch.log(torch.where(inner, self.p, 1.0)), torch.log1p(-torch.where(inner, self.p, 0.0))
+        return torch.where(one, log_p, log_rest)
+
+    def _draw(self, shape: torch.Size, generator: torch.Generator | None) -> Tensor:
+        return (torch.rand(shape, dtype=self.dtype, device=self.device, generator=generator) < self.p).to(self.dtype)
+
+    def _tails(self, y: Array) -> Tails:
+        (p,) = np.broadcast_arrays(self._numpy()[0], y)[:1]
+        return Tails(1 - p, p)  # at 0; from 1 on nothing is above
+
+    def _quantile(self, q: Array) -> Array:
+        (p,) = self._numpy()
+        return np.asarray(np.where(q <= 0.5, q > 1 - p, p > 1 - q), dtype=np.float64)
+
+    def _extremes(self) -> tuple[Array | float, Array | float]:
+        (p,) = self._numpy()
+        return 0.0, (p > 0).astype(np.float64)

@@ -6,14 +6,19 @@ import math
 from dataclasses import dataclass
 from typing import Any, Self
 
+import numpy as np
 import torch
 from scipy import special, stats
 from torch import Tensor
 from torch.distributions import constraints
 
-from torchnpn.families import checks
+from torchnpn.families import checks, stirling, tails
 from torchnpn.families.base import ExponentialFamily, zero_if_point
-from torchnpn.families.limits import eps
+from torchnpn.families.deviance import deviance, excess
+from torchnpn.families.gamma import log_draw
+from torchnpn.families.limits import eps, stored
+from torchnpn.families.saturation import saturated
+from torchnpn.families.tails import Array, Tails
 from torchnpn.moments import Moments
 
 
@@ -33,8 +38,9 @@ class Beta(ExponentialFamily):
 
     @property
     def moments(self) -> Moments:
-        total = self.c + self.d
-        return Moments(self.c / total, (self.c / total) * (self.d / total) / (total + 1))
+        c, d = 0.5 * self.c, 0.5 * self.d  # their sum would overflow
+        mean = torch.where(c + d > 0, c / (c + d), 0.5)  # of two denormal numbers that were halved to zero
+        return Moments(mean, mean * torch.where(c + d > 0, d / (c + d), 0.5) / (2 * (0.5 + c + d)))
 
     @classmethod
     def project(cls, x: Moments) -> Self:
@@ -48,7 +54,7 @@ class Beta(ExponentialFamily):
         mean = x.mean.to(wide).clamp(unit**1.5, 1 - unit)
         ratio = (zero_if_point(x).to(wide).clamp_max(1.0) / (mean * (1 - mean))).clamp(unit, 1 - unit)
         nu = (1 - ratio) / ratio
-        return cls.unchecked((mean * nu).to(dtype), ((1 - mean) * nu).to(dtype))
+        return cls.unchecked(stored(mean * nu, x), stored((1 - mean) * nu, x))
 
     @classmethod
     def check_moments(cls, x: Moments) -> None:
@@ -68,27 +74,15 @@ class Beta(ExponentialFamily):
         c, d = eta[0] + 1, eta[1] + 1
         return torch.lgamma(c) + torch.lgamma(d) - torch.lgamma(c + d)
 
-    def log_mean_exp(self, t: float) -> Tensor:
-        """log E x^t = log Γ(c+t)/Γ(c) - log Γ(c+d+t)/Γ(c+d), in factors of the recurrence and Stirling's series."""
-        c, d = self.c, self.d
-        N, series = _plan(t, c.dtype)
-        near = sum((torch.log1p(d / (c + i) * (t / (c + d + t + i))) for i in range(N)), torch.zeros_like(c))
-        w = c + N + 0.5 * (t - 1)  # Γ(z+t)/Γ(z) ~ w^t exp(-Σ …/w^2j): the middle point leaves even powers only
-        u, v = 1 / w, 1 / (w + d)
-        terms = [_bernoulli(2 * j + 1, t / 2) / (j * (2 * j + 1)) for j in range(1, series + 1)]
-        far = _difference([0.0, *terms], u**2, v**2, d * u * v * (u + v))[1]
-        return -near - t * torch.log1p(d * u) - far
+    def _log_mean_exp(self, t: float) -> Tensor:
+        """log E x^t = log Γ(c+t)/Γ(c) - log Γ(c+d+t)/Γ(c+d), in float64."""
+        c, d = torch.broadcast_tensors(self.c.double(), self.d.double())
+        return (_by_recurrence(c, d, t) if t < _LARGE else _by_stirling(c, d, t)).to(self.dtype)
 
-    def log_mean_exp_gap(self, t: float) -> Tensor:
-        """The same for log Γ(c)Γ(c+2t)/Γ(c+t)² - log Γ(c+d)Γ(c+d+2t)/Γ(c+d+t)²."""
-        c, d = self.c, self.d
-        N, series = _plan(2 * t, c.dtype)
-        near = sum((torch.log1p(_gap_factor(c + i, d, t)) for i in range(N)), torch.zeros_like(c))
-        w = c + N + t - 0.5
-        u, v = 1 / w, 1 / (w + d)
-        terms = [(_bernoulli(2 * j, t) - _bernoulli(2 * j, 0.0)) / (j * (2 * j - 1)) for j in range(1, series + 1)]
-        value, difference = _difference(terms, u**2, v**2, d * u * v * (u + v))
-        return near + d * u * v * value + v * difference
+    def _log_mean_exp_gap(self, t: float) -> Tensor:
+        """log Γ(c)Γ(c+2t)/Γ(c+t)² - log Γ(c+d)Γ(c+d+2t)/Γ(c+d+t)², in float64."""
+        c, d = torch.broadcast_tensors(self.c.double(), self.d.double())
+        return (_gap_by_recurrence(c, d, t) if t < _LARGE else _gap_by_stirling(c, d, t)).to(self.dtype)
 
     def to_torch(self, validate_args: bool | None = None) -> torch.distributions.Beta:
         return torch.distributions.Beta(self.c, self.d, validate_args)
@@ -96,24 +90,133 @@ class Beta(ExponentialFamily):
     def to_scipy(self) -> Any:
         return stats.beta(*self._numpy())
 
+    def _inside(self, y: Tensor) -> Tensor:
+        return (y >= 0) & (y <= 1) & ~((y == 0) & (self.c > 1)) & ~((y == 1) & (self.d > 1))
+
+    def _pole(self, y: Tensor) -> Tensor:
+        return ((y == 0) & (self.c < 1)) | ((y == 1) & (self.d < 1))
+
+    def _log_density(self, y: Tensor) -> Tensor:
+        """-D(c, n y) - D(d, n (1-y)) + μ(n) - μ(c) - μ(d) + ½ log cd/2πn - log y (1-y), n = c + d."""
+        smallest = torch.finfo(y.dtype).smallest_normal  # at the ends only a density that is finite there is asked for
+        x, rest = y.clamp_min(smallest), (1 - y).clamp_min(smallest)
+        log_x, log_rest = (
+            torch.log(x),
+            torch.where(y < 0.5, torch.log1p(-torch.where(y < 0.5, y, 0.0)), torch.log(rest)),
+        )
+        n = saturated(self.c + self.d)
+        log_n = torch.log(n)
+        lack = deviance(self.c, n * x, log_n + log_x) + deviance(self.d, n * rest, log_n + log_rest)
+        rest_of_stirling = stirling.remainder(n) - stirling.remainder(self.c) - stirling.remainder(self.d)
+        lead = 0.5 * (torch.log(self.c) + torch.log(self.d) - log_n - math.log(2 * math.pi))
+        return rest_of_stirling + lead - lack - log_x - log_rest
+
+    def _draw(self, shape: torch.Size, generator: torch.Generator | None) -> Tensor:
+        """x/(x + y) of two gamma variables, from their logarithms; tiny parameters say only how likely 0 and 1 are."""
+        tiny = torch.maximum(self.c, self.d) < 1e-290
+        c, d = (torch.where(tiny, value * 1e200, value) for value in (self.c, self.d))
+        return torch.sigmoid(log_draw(c, shape, generator) - log_draw(d, shape, generator))
+
+    def _tails(self, y: Array) -> Tails:
+        c, d = self._numpy()
+        return tails.beta(c, d, y, 1 - y)
+
+    def _quantile(self, q: Array) -> Array:
+        c, d, q = np.broadcast_arrays(*self._numpy(), q)
+        regular = (np.minimum(c, d) >= _LEAST) & (np.maximum(c, d) <= _MOST)
+        value = special.betaincinv(np.where(regular, c, 1.0), np.where(regular, d, 1.0), q)
+        regular &= np.isfinite(value)
+        return value if regular.all() else np.where(regular, value, super()._quantile(q))
+
+
+_LARGE = 16.0  # from here on t has its own formulas, whose work does not grow with t
+_LEAST, _MOST = 1e-2, 1e4  # parameters for which scipy's inverse is fast and has its digits
+_FAR = 1e3  # c/t from which on the gap is taken from ψ', because its difference would cancel
+
+
+def _by_recurrence(c: Tensor, d: Tensor, t: float) -> Tensor:
+    """log E x^t for t < 16, in factors of the recurrence and Stirling's series."""
+    N, series = _plan(t)
+    near = sum((torch.log1p(d / (c + d + t + i) * (t / (c + i))) for i in range(N)), torch.zeros_like(c))
+    w = c + N + 0.5 * (t - 1)  # Γ(z+t)/Γ(z) ~ w^t exp(-Σ …/w^2j): the middle point leaves even powers only
+    u, v = 1 / w, 1 / (w + d)
+    terms = [_bernoulli(2 * j + 1, t / 2) / (j * (2 * j + 1)) for j in range(1, series + 1)]
+    far = _difference([0.0, *terms], u**2, v**2, d * u * v * (u + v))[1]
+    return -near - t * torch.log1p(d * u) - far
+
+
+def _gap_by_recurrence(c: Tensor, d: Tensor, t: float) -> Tensor:
+    N, series = _plan(2 * t)
+    near = sum((torch.log1p(_gap_factor(c + i, d, t)) for i in range(N)), torch.zeros_like(c))
+    w = c + N + t - 0.5
+    u, v = 1 / w, 1 / (w + d)
+    terms = [_bernoulli(2 * j, t) / (j * (2 * j - 1)) for j in range(1, series + 1)]
+    value, difference = _difference(terms, u**2, v**2, d * u * v * (u + v))
+    return near + d * u * v * value + v * difference
+
+
+def _by_stirling(c: Tensor, d: Tensor, t: float) -> Tensor:
+    """log E x^t, which is symmetric in t and d; with a the smaller and b the larger of them, M = c + b, it is
+
+    -a log(1 + b/(c+a)) - c F(1 + a/c) + M F(1 + a/M) - ½ log (1 + a/c)/(1 + a/M) + μ(c+a) - μ(c) - μ(M+a) + μ(M).
+    """
+    a, b = d.clamp_max(t), d.clamp_min(t)
+    M = saturated(c + b)
+    main = -a * _log1p_ratio(b, saturated(c + a)) - _scaled_excess(a, c) + _scaled_excess(a, M)
+    rest = _remainder_step(c, a) - _remainder_step(M, a)
+    return main - 0.5 * (_log1p_ratio(a, c) - _log1p_ratio(a, M)) + rest
+
+
+def _gap_by_stirling(c: Tensor, d: Tensor, t: float) -> Tensor:
+    """The difference of two of these; for c far above t, t² (ψ'(w) - ψ'(w+d) + t²/12 (…)''), w = c + t."""
+    direct = (_by_stirling(c, d, min(2 * t, _MOST_T)) - 2 * _by_stirling(c, d, t)).clamp_min(0.0)
+    w = saturated(c + t)
+    u, v = 1 / w, 1 / saturated(w + d)
+    squares = (u * u + u * v + v * v) + ((t * u) ** 2 + (t * u) * (t * v) + (t * v) ** 2)
+    far = (t * u) * (t * (d * v)) * (1 + 0.5 * (u + v) + squares / 6)
+    return torch.where(c > _FAR * t, far, direct)
+
+
+_MOST_T = torch.finfo(torch.float64).max
+
+
+def _log1p_ratio(a: Tensor, b: Tensor) -> Tensor:
+    """log(1 + a/b), also where the quotient overflows."""
+    ratio = a / b
+    large = ratio > 1e300
+    return torch.where(large, torch.log(a) - torch.log(b), torch.log1p(torch.where(large, 0.0, ratio)))
+
+
+def _scaled_excess(a: Tensor, c: Tensor) -> Tensor:
+    """c F(1 + a/c) = a - c log(1 + a/c)."""
+    x = (a / c).clamp_max(1e300)
+    return torch.where(x < 1, c * excess(x, 1 + x), a - c * _log1p_ratio(a, c))
+
+
+def _remainder_step(c: Tensor, a: Tensor) -> Tensor:
+    """μ(c + a) - μ(c), by the slope where a is small."""
+    small = a < 1e-4 * c
+    whole = stirling.remainder(saturated(c + a)) - stirling.remainder(c)
+    return torch.where(small, a * stirling.slope(c + 0.5 * torch.where(small, a, 0.0)), whole)
+
 
 def _gap_factor(c: Tensor, d: Tensor, t: float) -> Tensor:
     """t² d (a+b) / (b² (a-t) (a+t)) with a = c + t, b = a + d, in ratios that do not overflow."""
     a, b = c + t, c + t + d
-    return (t / c) * (t / (a + t)) * (d / b) * ((a + b) / b)
+    return (t / c) * (t / (a + t)) * (d / b) * (a / b + 1)
 
 
-def _plan(t: float, dtype: torch.dtype) -> tuple[int, int]:
+def _plan(t: float) -> tuple[int, int]:
     """Factors taken from the recurrence and terms from the series, which needs arguments well above t."""
-    return 8 + int(t), 9 if dtype == torch.float64 else 4
+    return 8 + int(t), 9
 
 
 _BERNOULLI = [(2.0 ** (1 - k) - 1) * float(b) for k, b in enumerate(special.bernoulli(20))]  # B_k(½)
 
 
 def _bernoulli(n: int, h: float) -> float:
-    """Bernoulli polynomial B_n(½ + h)."""
-    return sum(math.comb(n, k) * _BERNOULLI[k] * h ** (n - k) for k in range(0, n + 1, 2))
+    """B_n(½ + h) - B_n(½) of the Bernoulli polynomial B_n; B_n(½) = 0 for odd n."""
+    return sum(math.comb(n, k) * _BERNOULLI[k] * h ** (n - k) for k in range(0, n, 2))
 
 
 def _difference(terms: list[float], x: Tensor, y: Tensor, x_minus_y: Tensor) -> tuple[Tensor, Tensor]:

@@ -25,6 +25,7 @@ class Domain(NamedTuple):
 
 POSITIVE_HINT = "Numbers of any sign, such as raw network outputs, need a positive map (softplus, exp) first."
 PROBABILITY_HINT = "Numbers of any sign, such as raw network outputs, need a map into (0, 1) (sigmoid) first."
+_KEPT = 0.1  # relative error of the mean; half precision has three digits
 UNIT_HINT = "Scale the data into the unit interval, or use a family on a wider range."
 
 REAL = Domain("to be finite", constraints.real)
@@ -86,6 +87,15 @@ def check_positive_mean(family: type[ExponentialFamily], x: Moments) -> None:
     require(x.mean > 0, x.mean, f"{family.__name__}.from_moments expects a mean > 0", POSITIVE_HINT)
 
 
+def check_kept(family: type[ExponentialFamily], mean: Tensor, wanted: Tensor) -> None:
+    """Raise where the nearest member of a positive family has another mean: its parameters are out of range."""
+    if family.support is constraints.real:
+        return
+    kept = (mean.double() - wanted.double()).abs() <= _KEPT * wanted.double()
+    what = f"{family.__name__}.from_moments expects a mean within the range of its parameters in {wanted.dtype}"
+    require(kept, wanted, what, "Scale the data, or use a wider type.")
+
+
 def check_floating(value: Tensor, what: str) -> None:
     if not value.is_floating_point():
         raise TypeError(f"{what} must be a floating-point tensor, got {value.dtype}. Convert it with .float().")
@@ -104,7 +114,7 @@ def check_broadcast(name: str, parts: dict[str, object]) -> None:
 
 def require(valid: Tensor, value: Tensor, expectation: str, hint: str = "") -> None:
     """Raise a ValueError that shows the first offending `value`, unless `valid` is true everywhere."""
-    if torch.compiler.is_compiling() or torch._C._functorch.is_batchedtensor(valid):  # no values to look at
+    if torch.compiler.is_compiling() or not has_values(valid):
         return
     if bool(valid.all()):
         return
@@ -113,6 +123,13 @@ def require(valid: Tensor, value: Tensor, expectation: str, hint: str = "") -> N
     if valid.numel() > 1:
         message += f" ({bad.numel()} of {valid.numel()} values are wrong)"
     raise ValueError(f"{message}. {hint}".rstrip())
+
+
+def has_values(tensor: Tensor) -> bool:
+    """Whether there are values to look at: inside `torch.func.vmap`, also of a gradient, there are none."""
+    while torch._C._functorch.is_gradtrackingtensor(tensor):
+        tensor = torch._C._functorch.get_unwrapped(tensor)
+    return not torch._C._functorch.is_batchedtensor(tensor)
 
 
 def _check_value(name: str, parameter: str, value: Tensor | float, domain: Domain) -> None:

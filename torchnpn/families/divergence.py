@@ -16,6 +16,7 @@ from torchnpn.families import checks, stirling
 from torchnpn.families.base import ExponentialFamily, derivatives
 from torchnpn.families.bernoulli import Bernoulli
 from torchnpn.families.beta import Beta
+from torchnpn.families.deviance import deviance, excess, excess_of_ratio, log_ratio
 from torchnpn.families.gamma import Gamma
 from torchnpn.families.gaussian import Gaussian
 from torchnpn.families.gumbel import EULER, Gumbel
@@ -25,12 +26,16 @@ from torchnpn.families.negative_binomial import NegativeBinomial
 from torchnpn.families.pareto import Pareto
 from torchnpn.families.poisson import Poisson
 from torchnpn.families.rayleigh import Rayleigh
+from torchnpn.families.saturation import difference, saturated
 from torchnpn.families.scale_mixture import GaussianScaleMixture
 from torchnpn.families.weibull import Weibull
 
 
 def kl(p: ExponentialFamily, q: ExponentialFamily | GaussianScaleMixture) -> Tensor:
     """KL(p ‖ q) in nats, in p's type, computed in at least float32.
+
+    It is infinite where p has mass that q has not, as a point or a larger support may have; else at most the type's
+    largest finite number.
 
     A pair in the table has its closed form; `Gaussian` against `GaussianScaleMixture` an upper bound. A family of your
     own, the same on both sides, has the form that A(η) gives it.
@@ -44,7 +49,8 @@ def kl(p: ExponentialFamily, q: ExponentialFamily | GaussianScaleMixture) -> Ten
             f"kl has no formula for {type(p).__name__} ‖ {type(q).__name__}. It knows {pairs}, and any family of your "
             "own within itself."
         )
-    return formula(p.widened(), q.widened() if isinstance(q, ExponentialFamily) else q).to(p.dtype)
+    divergence = formula(p.widened(), q.widened() if isinstance(q, ExponentialFamily) else q)
+    return torch.where(divergence.isinf(), torch.inf, saturated(divergence, p.dtype))
 
 
 def bregman(p: ExponentialFamily, q: ExponentialFamily) -> Tensor:
@@ -60,7 +66,11 @@ def bregman(p: ExponentialFamily, q: ExponentialFamily) -> Tensor:
 
 def gaussian_gaussian(p: Gaussian, q: Gaussian) -> Tensor:
     """½ ((m_p - m_q)²/s_q + F(s_p/s_q)). The paper prints the prior's λ where λ s_p belongs."""
-    return 0.5 * ((p.m - q.m) ** 2 / q.s + _f(p.s, q.s))
+    q_m = torch.as_tensor(q.m).to(p.m)
+    equal, point = (p.s == q.s) & (p.m == q_m), (p.s == 0) | (q.s == 0)
+    p_s, q_s = torch.where(point, 1.0, p.s), torch.where(point, 1.0, q.s)
+    finite = saturated(0.5 * (difference(p.m, q_m, q_s.sqrt()) ** 2 + excess_of_ratio(p_s, q_s)))
+    return torch.where(equal, 0.0, torch.where(point, torch.inf, finite))
 
 
 def gaussian_mixture(p: Gaussian, q: GaussianScaleMixture) -> Tensor:
@@ -73,9 +83,12 @@ def gaussian_mixture(p: Gaussian, q: GaussianScaleMixture) -> Tensor:
 def gamma_gamma(p: Gamma, q: Gamma) -> Tensor:
     """c_q F(c_p d_q / c_q d_p) + ½ F(c_q/c_p) + μ(c_q) - μ(c_p) - (c_q - c_p) μ'(c_p), three parts ≥ 0."""
     c, d = (p.c - q.c) / q.c, (p.d - q.d) / p.d
-    x = (q.d / p.d) * (p.c / q.c)
     near = (c.abs() < 0.5) & (d.abs() < 0.5)  # of near neighbours c and d are exact, but not x - 1
-    return q.c * _excess(torch.where(near, c - d - c * d, x - 1), x) + _gamma_shapes(p.c, q.c)
+    c, d = torch.where(near, c, 0.0), torch.where(near, d, 0.0)
+    rates = torch.log(p.c) + torch.log(q.d) - torch.log(p.d)
+    far = deviance(q.c, saturated(p.c * saturated(q.d / p.d)), rates)
+    means = torch.where(near, q.c * excess(c - d - c * d, (1 + c) * (1 - d)), far)
+    return saturated(saturated(means) + _gamma_shapes(p.c, q.c))
 
 
 def gamma_gaussian(p: Gamma, q: Gaussian) -> Tensor:
@@ -84,7 +97,7 @@ def gamma_gaussian(p: Gamma, q: Gaussian) -> Tensor:
     J = 1/2c + (c - 1) μ'(c) - μ(c). The paper prints the prior's term as ½ λ c(c+1) where ½ λ c(c+1)/d² belongs.
     """
     lack = 0.5 / p.c + (p.c - 1) * stirling.slope(p.c) - stirling.remainder(p.c)
-    return gaussian_gaussian(Gaussian.unchecked(p.mean, p.variance), q) + lack
+    return gaussian_gaussian(Gaussian.unchecked(p.mean, p.variance), q) + saturated(lack)
 
 
 def inverse_gamma_inverse_gamma(p: InverseGamma, q: InverseGamma) -> Tensor:
@@ -94,7 +107,7 @@ def inverse_gamma_inverse_gamma(p: InverseGamma, q: InverseGamma) -> Tensor:
 
 def rayleigh_rayleigh(p: Rayleigh, q: Rayleigh) -> Tensor:
     """F(σ_p²/σ_q²)."""
-    return _f(p.sigma2, q.sigma2)
+    return saturated(excess_of_ratio(p.sigma2, q.sigma2))
 
 
 def poisson_poisson(p: Poisson, q: Poisson) -> Tensor:
@@ -113,78 +126,76 @@ def negative_binomial_negative_binomial(p: NegativeBinomial, q: NegativeBinomial
     checks.require(
         (q.n - p.n).abs() <= 1e-6 * p.n, q.n - p.n, "kl of negative binomials expects n with difference 0", hint
     )
-    return p.n / (1 - p.p) * bernoulli_bernoulli(Bernoulli.unchecked(p.p), Bernoulli.unchecked(q.p))
+    trials = bernoulli_bernoulli(Bernoulli.unchecked(p.p), Bernoulli.unchecked(q.p))
+    return torch.where(trials.isinf(), torch.inf, saturated(saturated(p.n / (1 - p.p)) * trials))
 
 
 def inverse_gaussian_inverse_gaussian(p: InverseGaussian, q: InverseGaussian) -> Tensor:
     """½ F(λ_q/λ_p) + λ_q (μ_p - μ_q)² / 2 μ_p μ_q²."""
-    return 0.5 * (_f(q.lam, p.lam) + q.lam / p.mu * ((p.mu - q.mu) / q.mu) ** 2)
+    z = saturated(q.lam.sqrt() / p.mu.sqrt()) * ((p.mu - q.mu) / q.mu)
+    return saturated(0.5 * (excess_of_ratio(q.lam, p.lam) + z**2))
 
 
 def gumbel_gumbel(p: Gumbel, q: Gumbel) -> Tensor:
     """Extreme values with ρ = β_p/β_q, z = (μ_q - μ_p)/β_q."""
-    return _extreme_values((q.mu - p.mu) / q.scale, torch.as_tensor(p.scale / q.scale).to(p.mu))
+    scale, scale0 = (torch.as_tensor(value).to(p.mu).double() for value in (p.scale, q.scale))
+    return saturated(_extreme_values(difference(q.mu.double(), p.mu.double(), scale0), scale, scale0), p.dtype)
 
 
 def weibull_weibull(p: Weibull, q: Weibull) -> Tensor:
     """That of the Gumbel variables -log x: ρ = k_q/k_p, z = k_q log(λ_p/λ_q)."""
-    return _extreme_values(q.shape * _log_ratio(p.lam, q.lam), torch.as_tensor(q.shape / p.shape).to(p.lam))
+    shape, shape0 = (torch.as_tensor(value).to(p.lam).double() for value in (p.shape, q.shape))
+    z = saturated(shape0 * log_ratio(p.lam.double(), q.lam.double()))
+    return saturated(_extreme_values(z, shape0, shape), p.dtype)
 
 
 def pareto_pareto(p: Pareto, q: Pareto) -> Tensor:
     """F(α_q/α_p) + α_q log(x_p/x_q) for minima x_p ≥ x_q; infinite where p has mass below q's minimum."""
-    ratio = torch.as_tensor(p.x_min / q.x_min).to(p.alpha)
-    return torch.where(ratio >= 1, _f(q.alpha, p.alpha) + q.alpha * torch.log(ratio), torch.inf)
+    x, x0 = (torch.as_tensor(value).to(p.alpha) for value in (p.x_min, q.x_min))
+    finite = saturated(excess_of_ratio(q.alpha, p.alpha) + saturated(q.alpha * log_ratio(x, x0)))
+    return torch.where(x >= x0, finite, torch.inf)
 
 
 def beta_beta(p: Beta, q: Beta) -> Tensor:
-    """G(c) + G(d) - G(c+d), with G the divergence of gammas of those shapes at equal rates; in float64."""
-    p, q = p.to(torch.float64), q.to(torch.float64)
-    one = torch.ones_like(p.c)
-    shapes = ((p.c, q.c), (p.d, q.d), (p.c + p.d, q.c + q.d))
-    c, d, total = (gamma_gamma(Gamma.unchecked(a, one), Gamma.unchecked(b, one)) for a, b in shapes)
-    return (c + d - total).clamp_min(0.0)
+    """N_q times the divergence of Bernoulli trials with q's mean from those with p's, plus what shapes add; in float64.
+
+    With G(c) the divergence of gammas of those shapes at equal means, shapes add G(c) + G(d) - G(c+d).
+    """
+    (c, d), (c0, d0) = ((member.c.double(), member.d.double()) for member in (p, q))
+    n, n0 = saturated(c + d), saturated(c0 + d0)
+    by_c, by_d, by_c0, by_d0 = c / n, d / n, c0 / n0, d0 / n0
+    gap = by_c * by_d0 - by_d * by_c0  # of the means; their own difference would have fewer digits
+    means = _rates(by_c0, by_c, gap, torch.log(c) - torch.log(n)) + _rates(
+        by_d0, by_d, -gap, torch.log(d) - torch.log(n)
+    )
+    shapes = _gamma_shapes(c, c0) + _gamma_shapes(d, d0) - _gamma_shapes(n, n0)
+    return saturated((saturated(n0 * means) + shapes).clamp_min(0.0), p.dtype)
 
 
-def _f(a: Tensor, b: Tensor) -> Tensor:
-    """F(a/b)."""
-    return _excess((a - b) / b, a / b)
-
-
-def _excess(d: Tensor, x: Tensor) -> Tensor:
-    """F(x) = x - 1 - log x, given d = x - 1 too: near 1 by the series of log x = 2 artanh y, y = d/(2 + d)."""
-    near = d.abs() < 0.3
-    y = torch.where(near, d / (2 + d), 0.0)
-    tail = torch.zeros_like(y)
-    for k in range(11, 0, -1):
-        tail = tail * y**2 + 1 / (2 * k + 1)
-    return torch.where(near, y * d - 2 * y**3 * tail, d - torch.log(torch.where(near, 1.0, x)))
-
-
-def _log_ratio(a: Tensor, b: Tensor) -> Tensor:
-    """log(a/b), which for near neighbours keeps the digits of their difference."""
-    near = (a - b).abs() < 0.3 * b
-    return torch.where(near, torch.log1p(torch.where(near, (a - b) / b, 0.0)), torch.log(a / b))
-
-
-def _rates(c: Tensor, c0: Tensor, difference: Tensor) -> Tensor:
-    """c F(c0/c) = c0 - c + c log(c/c0), which is c0 for c = 0, given c0 - c too."""
+def _rates(c: Tensor, c0: Tensor, gap: Tensor, log_c0: Tensor | None = None) -> Tensor:
+    """D(c, c0) = c0 - c + c log(c/c0) given gap = c0 - c too: c0 for c = 0, infinite for c0 = 0 < c."""
     zero = c == 0
     safe = torch.where(zero, 1.0, c)
-    return torch.where(zero, c0, safe * _excess(difference / safe, c0 / safe))
+    log_c0 = torch.log(torch.where(zero, 1.0, c0)) if log_c0 is None else log_c0
+    return torch.where(zero, c0, deviance(safe, c0, log_c0, torch.where(zero, 0.0, gap)))
 
 
 def _gamma_shapes(c: Tensor, c0: Tensor) -> Tensor:
     """KL of gammas of equal mean, ½ F(c0/c) and the Bregman divergence of μ (in float64: it cancels for c ≈ c0)."""
     a, b = c.double(), c0.double()
-    rest = stirling.remainder(b) - stirling.remainder(a) - (b - a) * stirling.slope(a)
-    return 0.5 * _f(c0, c) + rest.clamp_min(0.0).to(c.dtype)
+    rest = stirling.remainder(b) - stirling.remainder(a) - saturated(stirling.tangent(a, b - a))
+    return saturated(saturated(0.5 * excess_of_ratio(c0, c)) + saturated(rest.clamp_min(0.0), c.dtype))
 
 
-def _extreme_values(z: Tensor, rho: Tensor) -> Tensor:
-    """F(e^z Γ(1+ρ)) + log Γ(ρ) + γ (ρ - 1), two parts ≥ 0."""
-    log_x = z + torch.lgamma(1 + rho)
-    return _excess(torch.expm1(log_x), torch.exp(log_x)) + torch.lgamma(rho) + EULER * (rho - 1)
+def _extreme_values(z: Tensor, a: Tensor, b: Tensor) -> Tensor:
+    """F(e^z Γ(1+ρ)) + log Γ(ρ) + γ (ρ - 1) with ρ = a/b, two parts ≥ 0."""
+    rho, log_rho = saturated(a / b), log_ratio(a, b)
+    log_gamma = saturated(torch.lgamma(1 + rho))
+    log_x = saturated(z + log_gamma)
+    near = log_x.abs() < 0.25
+    small = torch.expm1(torch.where(near, log_x, 0.0))
+    means = torch.where(near, excess(small, 1 + small), torch.exp(log_x) - 1 - log_x)
+    return saturated(means) + saturated(log_gamma - log_rho + EULER * (rho - 1))
 
 
 _TABLE: dict[tuple[type, type], Callable[[Any, Any], Tensor]] = {

@@ -2,18 +2,26 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any, Self
 
+import numpy as np
 import torch
-from scipy import stats
+from scipy import special, stats
 from torch import Tensor
 from torch.distributions import constraints
 
-from torchnpn.families import checks
+from torchnpn.families import checks, stirling, tails
 from torchnpn.families.base import ExponentialFamily
-from torchnpn.families.limits import positive_moments
+from torchnpn.families.deviance import deviance
+from torchnpn.families.limits import positive_moments, stored
+from torchnpn.families.saturation import positive, saturated
+from torchnpn.families.tails import Array, Tails
 from torchnpn.moments import Moments
+
+_LARGE = 1e20  # from here on 1 + x is x in every type
+_LEAST_SHAPE, _MOST_SHAPE = 1e-3, 1e12  # of scipy's inverse; beyond, a search takes its place
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,13 +40,14 @@ class Gamma(ExponentialFamily):
 
     @property
     def moments(self) -> Moments:
-        return Moments(self.c / self.d, self.c / self.d / self.d)  # d² may overflow
+        mean = self.c / self.d
+        return Moments(saturated(mean), saturated(mean / self.d))  # d² may overflow
 
     @classmethod
     def project(cls, x: Moments) -> Self:
         """c = m²/s, d = m/s. The supplement prints (m/s, m² s), which does not invert `moments`."""
         mean, v = positive_moments(x)
-        return cls.unchecked(1 / v, 1 / (v * mean))
+        return cls.unchecked(stored(1 / v, x), stored(1 / (v * mean), x))
 
     @classmethod
     def check_moments(cls, x: Moments) -> None:
@@ -54,11 +63,11 @@ class Gamma(ExponentialFamily):
         c, d = eta[0] + 1, -eta[1]
         return torch.lgamma(c) - c * torch.log(d)
 
-    def log_mean_exp(self, t: float) -> Tensor:
-        return log_mean_exp(self.c, t / self.d)
+    def _log_mean_exp(self, t: float) -> Tensor:
+        return log_mean_exp(self.c, t / self.d, math.log(t) - torch.log(self.d))
 
-    def log_mean_exp_gap(self, t: float) -> Tensor:
-        return log_mean_exp_gap(self.c, t / self.d)
+    def _log_mean_exp_gap(self, t: float) -> Tensor:
+        return log_mean_exp_gap(self.c, t / self.d, math.log(t) - torch.log(self.d))
 
     def to_torch(self, validate_args: bool | None = None) -> torch.distributions.Gamma:
         return torch.distributions.Gamma(self.c, self.d, validate_args)
@@ -67,12 +76,56 @@ class Gamma(ExponentialFamily):
         c, d = self._numpy()
         return stats.gamma(c, scale=1 / d)
 
+    def _log_density(self, y: Tensor) -> Tensor:
+        return log_density(self.c, saturated(self.d * y), torch.log(self.d) + torch.log(y)) - torch.log(y)
 
-def log_mean_exp(c: Tensor | float, x: Tensor) -> Tensor:
+    def _draw(self, shape: torch.Size, generator: torch.Generator | None) -> Tensor:
+        return positive(torch.exp(log_draw(self.c, shape, generator) - torch.log(self.d)), self.dtype)
+
+    def _tails(self, y: Array) -> Tails:
+        c, d = self._numpy()
+        return tails.gamma(c, d * y, np.log(d) + np.log(y))
+
+    def _quantile(self, q: Array) -> Array:
+        c, d = self._numpy()
+        z = standard_quantile(c, q)
+        regular = in_range(z) & in_range(z / d)
+        return z / d if regular.all() else np.where(regular, z / d, super()._quantile(q))
+
+
+def standard_quantile(c: Array, q: Array) -> Array:
+    """Quantiles for rate 1 by scipy's inverse, NaN for shapes where it has not its digits."""
+    z = np.where(q <= 0.5, special.gammaincinv(c, q), special.gammainccinv(c, 1 - q))
+    return np.where((c >= _LEAST_SHAPE) & (c <= _MOST_SHAPE), z, np.nan)
+
+
+def in_range(z: Array) -> Array:
+    """Whether z is a number far from both ends of float64."""
+    return np.asarray((z > 1e-290) & (z < 1e290))
+
+
+def log_density(c: Tensor, z: Tensor, log_z: Tensor) -> Tensor:
+    """log p(z) + log z of the gamma distribution of shape c and rate 1, for z > 0 that may underflow."""
+    return -deviance(c, z, log_z) - stirling.remainder(c) + 0.5 * (torch.log(c) - math.log(2 * math.pi))
+
+
+def log_draw(c: Tensor, shape: torch.Size, generator: torch.Generator | None) -> Tensor:
+    """Logarithms of gamma variables of rate 1; for shapes below 1, x = x' U^(1/c) with x' of shape c + 1."""
+    c = c.expand(shape)
+    small = c < 1
+    log_x = torch.log(torch._standard_gamma(torch.where(small, c + 1, c), generator=generator))
+    u = torch.rand(shape, dtype=c.dtype, device=c.device, generator=generator)
+    return saturated(log_x + torch.where(small, torch.log1p(-u) / c, 0.0))
+
+
+def log_mean_exp(c: Tensor | float, x: Tensor, log_x: Tensor) -> Tensor:
     """Δ = log (1 + x)^(-c), with x = t/d: a gamma variable of shape c; c = 1 is the exponential distribution."""
-    return -c * torch.log1p(x)
+    large = x > _LARGE  # or infinite: its logarithm is not
+    return -c * torch.where(large, log_x, torch.log1p(torch.where(large, 0.0, x)))
 
 
-def log_mean_exp_gap(c: Tensor | float, x: Tensor) -> Tensor:
+def log_mean_exp_gap(c: Tensor | float, x: Tensor, log_x: Tensor) -> Tensor:
     """δ = c log((1 + x)² / (1 + 2x)), formed without the difference that cancels."""
-    return c * torch.log1p(x * (x / (1 + 2 * x)))
+    large = x > _LARGE
+    x = torch.where(large, 0.0, x)
+    return c * torch.where(large, log_x - math.log(2), torch.log1p(x * (x / (1 + 2 * x))))

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any, Self
 
 import torch
-from scipy import stats
+from scipy import special, stats
 from torch import Tensor
 
-from torchnpn.families import checks
+from torchnpn.families import checks, tails
 from torchnpn.families.base import ExponentialFamily, zero_if_point
+from torchnpn.families.saturation import difference, saturated
+from torchnpn.families.tails import Array, Tails
 from torchnpn.moments import Moments
 
 
@@ -36,17 +39,20 @@ class Gaussian(ExponentialFamily):
 
     @property
     def natural(self) -> tuple[Tensor, ...]:
-        return self.m / self.s, -0.5 / self.s
+        """Infinite for a point, but for m/s = 0 where m = 0."""
+        point, s = self.s == 0, torch.where(self.s == 0, 1.0, self.s)
+        m = torch.where(point & (self.m != 0), torch.copysign(torch.full_like(self.m, torch.inf), self.m), self.m)
+        return torch.where(point, m, saturated(m / s)), torch.where(point, -torch.inf, saturated(-0.5 / s))
 
     @staticmethod
     def log_partition(*eta: Tensor) -> Tensor:
         return -(eta[0] ** 2) / (4 * eta[1]) - 0.5 * torch.log(-2 * eta[1])
 
-    def log_mean_exp(self, t: float) -> Tensor:
-        return -t * self.m + 0.5 * t**2 * self.s
+    def _log_mean_exp(self, t: float) -> Tensor:
+        return saturated(t * (0.5 * t * self.s - self.m))
 
-    def log_mean_exp_gap(self, t: float) -> Tensor:
-        return t**2 * self.s + torch.zeros_like(self.m)
+    def _log_mean_exp_gap(self, t: float) -> Tensor:
+        return t * (t * self.s) + torch.zeros_like(self.m)
 
     def to_torch(self, validate_args: bool | None = None) -> torch.distributions.Normal:
         return torch.distributions.Normal(self.m, self.s.sqrt(), validate_args)
@@ -55,16 +61,36 @@ class Gaussian(ExponentialFamily):
         m, s = self._numpy()
         return stats.norm(m, s**0.5)
 
+    def _inside(self, y: Tensor) -> Tensor:
+        return y.isfinite() & ((self.s > 0) | (y == self.m))
+
+    def _pole(self, y: Tensor) -> Tensor:
+        return (self.s == 0) & (y == self.m)
+
+    def _log_density(self, y: Tensor) -> Tensor:
+        s = torch.where(self.s == 0, 1.0, self.s)
+        return -0.5 * difference(y, self.m, s.sqrt()) ** 2 - 0.5 * (torch.log(s) + math.log(2 * math.pi))
+
+    def _draw(self, shape: torch.Size, generator: torch.Generator | None) -> Tensor:
+        return self.m + self.s.sqrt() * torch.randn(shape, dtype=self.dtype, device=self.device, generator=generator)
+
     def cdf(self, y: Tensor | float) -> Tensor:
         """Φ((y - m) / √s), with gradients; a step where s = 0."""
-        point = self.s == 0
-        z = (self._like(y) - self.m) / torch.where(point, 1.0, self.s).sqrt()
-        return torch.where(point, (z >= 0).to(z.dtype), torch.special.ndtr(z))
+        wide = self.to(torch.float64)
+        y, point = wide._like(y), wide.s == 0
+        z = difference(y, wide.m, torch.where(point, 1.0, wide.s).sqrt())
+        return torch.where(point, (y >= wide.m).to(z.dtype), torch.special.ndtr(z)).to(self.dtype)
 
     def quantile(self, q: Tensor | float) -> Tensor:
-        """m + √s Φ⁻¹(q), with gradients."""
-        q = self._like(q)
-        checks.require((q >= 0) & (q <= 1), q, "Gaussian.quantile expects probabilities in [0, 1]")
-        point = self.s == 0
-        std = torch.where(point, 1.0, self.s).sqrt()
-        return torch.where(point, self.m, self.m + std * torch.special.ndtri(q))
+        """m + √s Φ⁻¹(q), with gradients; infinite for q = 0 and 1, unless s = 0."""
+        wide, levels = self.to(torch.float64), torch.as_tensor(self._levels(q), device=self.device)
+        point, end = wide.s == 0, (levels == 0) | (levels == 1)
+        std, z = torch.where(point, 1.0, wide.s).sqrt(), torch.special.ndtri(levels)
+        inner = saturated(torch.where(point, wide.m, wide.m + std * torch.where(end, 0.0, z)), self.dtype)
+        return torch.where(end & ~point, z.to(self.dtype), inner)
+
+    def _tails(self, y: Array) -> Tails:
+        m, s = self._numpy()
+        z = 2 * ((0.5 * y - 0.5 * m) / (s + (s == 0)) ** 0.5)
+        above, below = (y < m).astype(float), (y >= m).astype(float)
+        return tails.chosen(s == 0, Tails(below, above), Tails(special.ndtr(z), special.ndtr(-z)))

@@ -6,6 +6,7 @@ import math
 from dataclasses import dataclass
 from typing import Any, Self
 
+import numpy as np
 import torch
 from scipy import stats
 from torch import Tensor
@@ -13,6 +14,9 @@ from torch.nn.functional import logsigmoid
 
 from torchnpn.families import checks
 from torchnpn.families.base import ExponentialFamily
+from torchnpn.families.limits import widened
+from torchnpn.families.saturation import difference, saturated
+from torchnpn.families.tails import Array, Tails
 from torchnpn.moments import Moments
 
 EULER = 0.5772156649015329  # γ, the mean of the standard Gumbel distribution
@@ -34,27 +38,29 @@ class Gumbel(ExponentialFamily):
     @property
     def moments(self) -> Moments:
         """μ + γβ and π²β²/6."""
-        scale = self._like(self.scale)
-        return Moments(self.mu + EULER * scale, (math.pi**2 / 6) * scale**2 + torch.zeros_like(self.mu))
+        wide = self.widened()
+        scale = wide._like(wide.scale)
+        variance = (math.pi**2 / 6) * scale**2 + torch.zeros_like(wide.mu)
+        return Moments(saturated(wide.mu + EULER * scale, self.dtype), saturated(variance, self.dtype))
 
     @classmethod
     def project(cls, x: Moments, scale: Tensor | float = 1.0) -> Self:
         """μ = m - γβ: keeps the mean. E exp(-x/β), which the moment projection would keep, needs more than m, s."""
-        return cls.unchecked(x.mean - EULER * scale, scale)
+        return cls.unchecked(saturated(widened(x).mean - EULER * scale, x.mean.dtype), scale)
 
     @property
     def natural(self) -> tuple[Tensor, ...]:
-        return (-torch.exp(self.mu / self.scale),)
+        return (saturated(-torch.exp(self.mu / self.scale)),)
 
     @staticmethod
     def log_partition(*eta: Tensor) -> Tensor:
         return -torch.log(-eta[0])
 
-    def log_mean_exp(self, t: float) -> Tensor:
-        return log_mean_exp(math.log(t) - self.mu / self.scale)
+    def _log_mean_exp(self, t: float) -> Tensor:
+        return log_mean_exp(math.log(t) - saturated(self.mu / self.scale))
 
-    def log_mean_exp_gap(self, t: float) -> Tensor:
-        return log_mean_exp_gap(math.log(t) - self.mu / self.scale)
+    def _log_mean_exp_gap(self, t: float) -> Tensor:
+        return log_mean_exp_gap(math.log(t) - saturated(self.mu / self.scale))
 
     def to_torch(self, validate_args: bool | None = None) -> torch.distributions.Gumbel:
         return torch.distributions.Gumbel(self.mu, self.scale, validate_args)
@@ -63,9 +69,26 @@ class Gumbel(ExponentialFamily):
         mu, scale = self._numpy()
         return stats.gumbel_r(mu, scale)
 
+    def _inside(self, y: Tensor) -> Tensor:
+        return y.isfinite()
+
     def _log_density(self, y: Tensor) -> Tensor:
-        z = (y - self.mu) / self.scale
-        return -z - torch.exp(-z) - torch.log(self._like(self.scale))
+        scale = self._like(self.scale)
+        z = difference(y, self.mu, scale)
+        return -z - torch.exp(-z) - torch.log(scale)
+
+    def _draw(self, shape: torch.Size, generator: torch.Generator | None) -> Tensor:
+        u = torch.rand(shape, dtype=self.dtype, device=self.device, generator=generator)
+        return self.mu - self.scale * torch.log(-torch.log1p(-u).clamp_max(-torch.finfo(u.dtype).tiny))
+
+    def _tails(self, y: Array) -> Tails:
+        mu, scale = self._numpy()
+        return Tails.of_log_below(-np.exp(-2 * ((0.5 * y - 0.5 * mu) / scale)))
+
+    def _quantile(self, q: Array) -> Array:
+        mu, scale = self._numpy()
+        exponent = -np.where(q <= 0.5, np.log(q), np.log1p(-(1 - q)))
+        return np.asarray(mu - scale * np.log(exponent))
 
 
 def log_mean_exp(log_x: Tensor) -> Tensor:

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any, Self
 
+import numpy as np
 import torch
 from scipy import stats
 from torch import Tensor
 from torch.distributions import constraints
 
-from torchnpn.families import checks
+from torchnpn.families import checks, gamma, tails
 from torchnpn.families.base import ExponentialFamily
-from torchnpn.families.gamma import log_mean_exp, log_mean_exp_gap
-from torchnpn.families.limits import positive_moments
+from torchnpn.families.limits import positive_moments, stored
+from torchnpn.families.saturation import positive, saturated
+from torchnpn.families.tails import Array, Tails
 from torchnpn.moments import Moments
 
 
@@ -35,14 +38,16 @@ class InverseGamma(ExponentialFamily):
     @property
     def moments(self) -> Moments:
         """b/(a - 1), infinite for a ≤ 1, and b²/((a - 1)² (a - 2)), infinite for a ≤ 2."""
-        mean = torch.where(self.a > 1, self.b / torch.where(self.a > 1, self.a - 1, 1.0), torch.inf)
-        return Moments(mean, torch.where(self.a > 2, mean**2 / torch.where(self.a > 2, self.a - 2, 1.0), torch.inf))
+        one, two = self.a > 1, self.a > 2
+        mean = saturated(self.b / torch.where(one, self.a - 1, 1.0))
+        std = mean / torch.where(two, self.a - 2, 1.0).sqrt()  # its square may overflow, as mean² may before it shrinks
+        return Moments(torch.where(one, mean, torch.inf), torch.where(two, saturated(std**2), torch.inf))
 
     @classmethod
     def project(cls, x: Moments) -> Self:
         """a = m²/s + 2, b = m (a - 1)."""
         mean, v = positive_moments(x)
-        return cls.unchecked(1 / v + 2, mean * (1 / v + 1))
+        return cls.unchecked(stored(1 / v + 2, x), stored(mean * (1 / v + 1), x))
 
     @classmethod
     def check_moments(cls, x: Moments) -> None:
@@ -58,11 +63,11 @@ class InverseGamma(ExponentialFamily):
         a, b = -eta[0] - 1, -eta[1]
         return torch.lgamma(a) - a * torch.log(b)
 
-    def log_mean_exp(self, t: float) -> Tensor:
-        return log_mean_exp(self.a, t / self.b)
+    def _log_mean_exp(self, t: float) -> Tensor:
+        return gamma.log_mean_exp(self.a, t / self.b, math.log(t) - torch.log(self.b))
 
-    def log_mean_exp_gap(self, t: float) -> Tensor:
-        return log_mean_exp_gap(self.a, t / self.b)
+    def _log_mean_exp_gap(self, t: float) -> Tensor:
+        return gamma.log_mean_exp_gap(self.a, t / self.b, math.log(t) - torch.log(self.b))
 
     def to_torch(self, validate_args: bool | None = None) -> torch.distributions.InverseGamma:
         return torch.distributions.InverseGamma(self.a, self.b, validate_args)
@@ -72,4 +77,19 @@ class InverseGamma(ExponentialFamily):
         return stats.invgamma(a, scale=b)
 
     def _log_density(self, y: Tensor) -> Tensor:
-        return self.a * torch.log(self.b) - torch.lgamma(self.a) - (self.a + 1) * torch.log(y) - self.b / y
+        log_z = torch.log(self.b) - torch.log(y)
+        return gamma.log_density(self.a, saturated(self.b / y), log_z) - torch.log(y)
+
+    def _draw(self, shape: torch.Size, generator: torch.Generator | None) -> Tensor:
+        return positive(torch.exp(torch.log(self.b) - gamma.log_draw(self.a, shape, generator)), self.dtype)
+
+    def _tails(self, y: Array) -> Tails:
+        a, b = self._numpy()
+        return tails.gamma(a, b / y, np.log(b) - np.log(y)).swapped
+
+    def _quantile(self, q: Array) -> Array:
+        a, b = self._numpy()
+        z = gamma.standard_quantile(a, 1 - q)
+        value = b / z
+        regular = (q > 1e-3) & gamma.in_range(z) & gamma.in_range(value)  # 1 - q has lost the digits of a small q
+        return value if regular.all() else np.where(regular, value, super()._quantile(q))

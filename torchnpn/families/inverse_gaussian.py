@@ -11,9 +11,11 @@ from scipy import stats
 from torch import Tensor
 from torch.distributions import constraints
 
-from torchnpn.families import checks
+from torchnpn.families import checks, tails
 from torchnpn.families.base import ExponentialFamily
-from torchnpn.families.limits import positive_moments
+from torchnpn.families.limits import positive_moments, stored
+from torchnpn.families.saturation import positive, saturated
+from torchnpn.families.tails import Array, Tails
 from torchnpn.moments import Moments
 
 
@@ -32,13 +34,14 @@ class InverseGaussian(ExponentialFamily):
 
     @property
     def moments(self) -> Moments:
-        return Moments(self.mu + torch.zeros_like(self.lam), self.mu**2 * (self.mu / self.lam))
+        mu, lam = torch.broadcast_tensors(self.mu, self.lam)
+        return Moments(mu, saturated((mu * (mu.sqrt() / lam.sqrt())) ** 2))
 
     @classmethod
     def project(cls, x: Moments) -> Self:
         """μ = m, λ = m³/s."""
         mean, v = positive_moments(x)
-        return cls.unchecked(mean, mean / v)
+        return cls.unchecked(stored(mean, x), stored(mean / v, x))
 
     @classmethod
     def check_moments(cls, x: Moments) -> None:
@@ -47,39 +50,55 @@ class InverseGaussian(ExponentialFamily):
 
     @property
     def natural(self) -> tuple[Tensor, ...]:
-        return -0.5 * self.lam / self.mu**2, -0.5 * self.lam
+        return saturated(-0.5 * (self.lam.sqrt() / self.mu) ** 2), -0.5 * self.lam
 
     @staticmethod
     def log_partition(*eta: Tensor) -> Tensor:
         return -2 * torch.sqrt(eta[0] * eta[1]) - 0.5 * torch.log(-2 * eta[1])
 
-    def log_mean_exp(self, t: float) -> Tensor:
-        """λ/μ (1 - √(1+y)) with y = 2μ²t/λ, rationalised."""
-        return -2 * t * self.mu / (1 + torch.sqrt(1 + self._y(t)))
+    def _log_mean_exp(self, t: float) -> Tensor:
+        """λ/μ (1 - √(1+y)) with y = 2μ²t/λ, rationalised; -√(2tλ) for large y, which may overflow."""
+        root = self._root(t)
+        large = root > _LARGE
+        R1 = torch.sqrt(1 + torch.where(large, 0.0, root) ** 2)
+        return torch.where(large, -math.sqrt(2 * t) * self.lam.sqrt(), -2 * t * (self.mu / (1 + R1)))
 
-    def log_mean_exp_gap(self, t: float) -> Tensor:
+    def _log_mean_exp_gap(self, t: float) -> Tensor:
         """λ/μ (2R₁ - 1 - R₂) with R_k = √(1+ky), rationalised twice: 4y² / ((1+R₂)² (1+2R₁+R₂))."""
-        y = self._y(t)
+        root = self._root(t)
+        large = root > _LARGE
+        y = torch.where(large, 0.0, root) ** 2
         R1, R2 = torch.sqrt(1 + y), torch.sqrt(1 + 2 * y)
-        return 4 * (self.lam / self.mu) * (y / (1 + R2)) ** 2 / (1 + 2 * R1 + R2)
+        gap = 4 * (2 * t * (self.mu / (1 + R2))) * (y / (1 + R2)) / (1 + 2 * R1 + R2)
+        return torch.where(large, math.sqrt(2 * t) * (2 - math.sqrt(2)) * self.lam.sqrt(), gap)
 
-    def _y(self, t: float) -> Tensor:
-        return 2 * t * self.mu * (self.mu / self.lam)
+    def _root(self, t: float) -> Tensor:
+        """√y."""
+        return math.sqrt(2 * t) * (self.mu / self.lam.sqrt())
 
     def to_scipy(self) -> Any:
         mu, lam = self._numpy()
         return stats.invgauss(mu / lam, scale=lam)
 
     def _log_density(self, y: Tensor) -> Tensor:
-        z = (y - self.mu) / self.mu
-        return 0.5 * torch.log(self.lam / y) - torch.log(y) - 0.5 * math.log(2 * math.pi) - 0.5 * self.lam * z * (z / y)
+        z = self.lam.sqrt() / y.sqrt() * ((y - self.mu) / self.mu)
+        return 0.5 * (torch.log(self.lam) - math.log(2 * math.pi)) - 1.5 * torch.log(y) - 0.5 * z**2
 
-    def _draw(self, n: int) -> Tensor:
+    def _draw(self, shape: torch.Size, generator: torch.Generator | None) -> Tensor:
         """Michael, Schucany and Haas (1976): a root of (x - μ)² λ = μ² x z², or μ² over it."""
-        wide = self.widened().detach()
-        mu, lam = torch.broadcast_tensors(wide.mu, wide.lam)
-        w = torch.randn((n, *wide.batch_shape), dtype=mu.dtype, device=mu.device) ** 2 * (mu / lam)
-        root = 2 / (2 + w + torch.sqrt(w * (w + 4)))  # the smaller one, in units of μ
-        smaller = torch.rand_like(root) <= 1 / (1 + root)
-        draws: Tensor = mu * torch.where(smaller, root, 1 / root)
-        return draws.to(self.dtype)
+        z2 = torch.randn(shape, dtype=self.dtype, device=self.device, generator=generator) ** 2
+        w = saturated(z2 * (self.mu / self.lam))
+        large = w > _LARGE
+        safe = torch.where(large, 0.0, w)
+        root = 2 / (2 + safe + torch.sqrt(safe * (safe + 4)))  # the smaller one, in units of μ; λ/z² for large w
+        low = torch.where(large, self.lam / z2, self.mu * root)
+        high = torch.where(large, saturated(self.mu * w), self.mu / root)
+        u = torch.rand(shape, dtype=self.dtype, device=self.device, generator=generator)
+        return positive(torch.where(u <= 1 / (1 + torch.where(large, 0.0, root)), low, high), self.dtype)
+
+    def _tails(self, y: Array) -> Tails:
+        mu, lam = self._numpy()
+        return tails.inverse_gaussian(mu, lam, y)
+
+
+_LARGE = 1e15  # from here on √(1 + x²) is x in every type

@@ -6,15 +6,19 @@ import math
 from dataclasses import dataclass
 from typing import Any, Self
 
+import numpy as np
 import torch
 from scipy import stats
 from torch import Tensor
 from torch.distributions import constraints
 
-from torchnpn.families import checks
+from torchnpn.families import checks, poisson, stirling, tails
 from torchnpn.families.base import ExponentialFamily, zero_if_point
-from torchnpn.families.limits import eps, positive_moments
-from torchnpn.families.stirling import log_rising
+from torchnpn.families.deviance import deviance
+from torchnpn.families.gamma import log_draw
+from torchnpn.families.limits import eps, positive_moments, stored, widened
+from torchnpn.families.saturation import saturated
+from torchnpn.families.tails import Array, Tails
 from torchnpn.moments import Moments
 
 
@@ -35,15 +39,17 @@ class NegativeBinomial(ExponentialFamily):
 
     @property
     def moments(self) -> Moments:
-        mean = self.n * (self.p / (1 - self.p))
-        return Moments(mean, mean / (1 - self.p))
+        mean = saturated(self.n * (self.p / (1 - self.p)))
+        return Moments(mean, saturated(mean / (1 - self.p)))
 
     @classmethod
     def project(cls, x: Moments, n: Tensor | float | None = None) -> Self:
         """n = m²/(s - m), then p = m/(n + m) = 1 - m/s; with a known n the mean alone gives p."""
-        mean, v = positive_moments(Moments(x.mean, zero_if_point(x) - x.mean))
+        wide = widened(x)
+        mean, v = positive_moments(Moments(wide.mean, zero_if_point(wide) - wide.mean))
         n = 1 / v if n is None else n + torch.zeros_like(mean)
-        return cls.unchecked(n, (mean / (n + mean)).clamp_max(1 - eps(mean.dtype)))
+        below_one = 1 - max(eps(mean.dtype), torch.finfo(x.mean.dtype).eps)
+        return cls.unchecked(stored(n, x), stored((mean / (n + mean)).clamp_max(below_one), x))
 
     @classmethod
     def check_moments(cls, x: Moments, n: Tensor | float | None = None) -> None:
@@ -61,11 +67,11 @@ class NegativeBinomial(ExponentialFamily):
     def log_partition(self, *eta: Tensor) -> Tensor:
         return -self.n * torch.log1p(-torch.exp(eta[0]))
 
-    def log_mean_exp(self, t: float) -> Tensor:
+    def _log_mean_exp(self, t: float) -> Tensor:
         """-n log(1 + (1 - e^-t) p/(1-p))."""
         return -self.n * torch.log1p(-math.expm1(-t) * (self.p / (1 - self.p)))
 
-    def log_mean_exp_gap(self, t: float) -> Tensor:
+    def _log_mean_exp_gap(self, t: float) -> Tensor:
         """n log(1 + (1 - e^-t)² p/((1-p)(1 - p e^-2t)))."""
         below = 1 - self.p * math.exp(-2 * t)
         return self.n * torch.log1p(math.expm1(-t) ** 2 * (self.p / (1 - self.p)) / below)
@@ -77,7 +83,31 @@ class NegativeBinomial(ExponentialFamily):
         n, p = self._numpy()
         return stats.nbinom(n, 1 - p)
 
+    def _inside(self, y: Tensor) -> Tensor:
+        return super()._inside(y) & ((self.p > 0) | (y == 0))
+
     def _log_density(self, y: Tensor) -> Tensor:
-        """Own formula: torch keeps p away from 0, and for large n its difference of log Γ has no digits left."""
-        y_log_p = torch.where(y == 0, 0.0, y * torch.log(torch.where(y == 0, 0.5, self.p)))
-        return y_log_p + self.n * torch.log1p(-self.p) + log_rising(self.n, y) - torch.lgamma(y + 1)
+        """n log(1-p) for y = 0, else with N = n + y
+
+        log n/N - D(n, N (1-p)) - D(y, N p) + μ(N) - μ(n) - μ(y) - ½ log 2π n y/N.
+        """
+        zero = y == 0
+        y, p = torch.where(zero, 1.0, y), torch.where(zero, 0.5, self.p)
+        N = saturated(self.n + y)
+        lack = deviance(self.n, N * (1 - p)) + deviance(y, N * p, torch.log(N) + torch.log(p))
+        rest = stirling.remainder(N) - stirling.remainder(self.n) - stirling.remainder(y)
+        lead = 0.5 * (torch.log(self.n) - torch.log(N) - torch.log(y) - math.log(2 * math.pi))
+        return torch.where(zero, self.n * torch.log1p(-self.p), lead + rest - lack)
+
+    def _draw(self, shape: torch.Size, generator: torch.Generator | None) -> Tensor:
+        """A Poisson count whose rate is gamma(n, (1-p)/p)."""
+        log_rate = log_draw(self.n, shape, generator) + torch.log(self.p) - torch.log1p(-self.p)
+        return poisson.draw(torch.exp(log_rate), generator)
+
+    def _tails(self, y: Array) -> Tails:
+        n, p = self._numpy()
+        return tails.beta(y + 1, n, p, 1 - p).swapped
+
+    def _extremes(self) -> tuple[Array | float, Array | float]:
+        _, p = self._numpy()
+        return 0.0, np.where(p > 0, np.inf, 0.0)

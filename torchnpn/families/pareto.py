@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any, Self
 
+import numpy as np
 import torch
 from scipy import stats
 from torch import Tensor
@@ -12,8 +14,11 @@ from torch.distributions import constraints
 
 from torchnpn.families import checks
 from torchnpn.families.base import ExponentialFamily
+from torchnpn.families.deviance import log_ratio
 from torchnpn.families.gamma import log_mean_exp, log_mean_exp_gap
-from torchnpn.families.limits import eps, positive_mean
+from torchnpn.families.limits import eps, positive_mean, stored
+from torchnpn.families.saturation import saturated
+from torchnpn.families.tails import Array, Tails
 from torchnpn.moments import Moments
 
 
@@ -33,16 +38,21 @@ class Pareto(ExponentialFamily):
     @property
     def moments(self) -> Moments:
         """α x_min/(α - 1), infinite for α ≤ 1, and x_min² α/((α - 1)² (α - 2)), infinite for α ≤ 2."""
-        one, two = self.alpha > 1, self.alpha > 2
-        mean = torch.where(one, self.x_min * (self.alpha / torch.where(one, self.alpha - 1, 1.0)), torch.inf)
-        below, narrow = torch.where(two, self.alpha - 1, 1.0), torch.where(two, self.alpha - 2, 1.0)
-        return Moments(mean, torch.where(two, (self.x_min / below) ** 2 * (self.alpha / narrow), torch.inf))
+        wide = self.widened()
+        alpha, x_min = wide.alpha, wide._like(wide.x_min)
+        one, two = alpha > 1, alpha > 2
+        above = torch.where(one, alpha - 1, 1.0)
+        mean = saturated(x_min * (alpha / above), self.dtype)
+        std = x_min / above * torch.sqrt(alpha / torch.where(two, alpha - 2, 1.0))
+        infinite = torch.full_like(mean, torch.inf)
+        return Moments(torch.where(one, mean, infinite), torch.where(two, saturated(std**2, self.dtype), infinite))
 
     @classmethod
     def project(cls, x: Moments, x_min: Tensor | float = 1.0) -> Self:
         """α = m/(m - x_min): keeps the mean. E log x, which the moment projection would keep, needs more than m, s."""
-        unit, mean = eps(x.mean.dtype), positive_mean(x)
-        return cls.unchecked(1 / ((mean - x_min) / mean).clamp(unit, 1 - unit), x_min)
+        mean = positive_mean(x)
+        unit = eps(mean.dtype)
+        return cls.unchecked(stored(1 / ((mean - x_min) / mean).clamp(unit, 1 - unit), x), x_min)
 
     @classmethod
     def check_moments(cls, x: Moments, x_min: Tensor | float = 1.0) -> None:
@@ -58,11 +68,11 @@ class Pareto(ExponentialFamily):
     def log_partition(*eta: Tensor) -> Tensor:
         return -torch.log(-eta[0])
 
-    def log_mean_exp(self, t: float) -> Tensor:
-        return log_mean_exp(1.0, t / self.alpha)
+    def _log_mean_exp(self, t: float) -> Tensor:
+        return log_mean_exp(1.0, t / self.alpha, math.log(t) - torch.log(self.alpha))
 
-    def log_mean_exp_gap(self, t: float) -> Tensor:
-        return log_mean_exp_gap(1.0, t / self.alpha)
+    def _log_mean_exp_gap(self, t: float) -> Tensor:
+        return log_mean_exp_gap(1.0, t / self.alpha, math.log(t) - torch.log(self.alpha))
 
     def to_torch(self, validate_args: bool | None = None) -> torch.distributions.Pareto:
         return torch.distributions.Pareto(self._like(self.x_min), self.alpha, validate_args)
@@ -75,4 +85,23 @@ class Pareto(ExponentialFamily):
         return y >= self.x_min
 
     def _log_density(self, y: Tensor) -> Tensor:
-        return torch.log(self.alpha / y) - self.alpha * torch.log(y / self.x_min)
+        x_min = self._like(self.x_min)
+        y = torch.maximum(y, x_min)  # the point that stands for all outside the support
+        return torch.log(self.alpha) - torch.log(y) - self.alpha * log_ratio(y, x_min)
+
+    def _draw(self, shape: torch.Size, generator: torch.Generator | None) -> Tensor:
+        u = torch.rand(shape, dtype=self.dtype, device=self.device, generator=generator)
+        return self.x_min * torch.exp(-torch.log1p(-u) / self.alpha)
+
+    def _tails(self, y: Array) -> Tails:
+        alpha, x_min = self._numpy()
+        ratio = np.maximum(y, x_min) / x_min
+        logs = np.where(ratio < 2, np.log1p((np.maximum(y, x_min) - x_min) / x_min), np.log(y) - np.log(x_min))
+        return Tails.of_log_above(-alpha * logs)
+
+    def _quantile(self, q: Array) -> Array:
+        alpha, x_min = self._numpy()
+        return np.asarray(np.exp(np.log(x_min) - np.log1p(-q) / alpha).clip(x_min))
+
+    def _extremes(self) -> tuple[Array | float, Array | float]:
+        return self._numpy()[1], np.inf

@@ -6,13 +6,18 @@ import math
 from dataclasses import dataclass
 from typing import Any, Self
 
+import numpy as np
 import torch
 from scipy import stats
 from torch import Tensor
 from torch.distributions import constraints
 
-from torchnpn.families import checks
+from torchnpn.families import checks, stirling, tails
 from torchnpn.families.base import ExponentialFamily, zero_if_point
+from torchnpn.families.deviance import deviance
+from torchnpn.families.limits import widened
+from torchnpn.families.saturation import saturated
+from torchnpn.families.tails import Array, Tails
 from torchnpn.moments import Moments
 
 
@@ -52,10 +57,12 @@ class Poisson(ExponentialFamily):
     @classmethod
     def project_kl(cls, x: Moments) -> Self:
         """c = (R - b)/4 with b = 1 - 2m, R² = b² + 8s, as 2s/(b + R) where R - b cancels; singular at m = ½, s = 0."""
-        s, b = zero_if_point(x), 1 - 2 * x.mean
-        R = (b**2 + 8 * s).clamp_min(torch.finfo(b.dtype).tiny).sqrt()
+        wide = widened(x)
+        s, b = zero_if_point(wide), 1 - 2 * wide.mean
+        R = torch.hypot(saturated(b), (8 * s).clamp_min(torch.finfo(b.dtype).tiny).sqrt())  # b² may overflow
         small = b > 0
-        return cls.unchecked(torch.where(small, 2 * s / (torch.where(small, b, 1.0) + R), (R - b) / 4))
+        c = torch.where(small, 2 * s / (torch.where(small, b, 1.0) + R), (R - b) / 4)
+        return cls.unchecked(saturated(c, x.mean.dtype))
 
     @classmethod
     def check_moments(cls, x: Moments) -> None:
@@ -70,10 +77,10 @@ class Poisson(ExponentialFamily):
     def log_partition(*eta: Tensor) -> Tensor:
         return torch.exp(eta[0])
 
-    def log_mean_exp(self, t: float) -> Tensor:
+    def _log_mean_exp(self, t: float) -> Tensor:
         return self.c * math.expm1(-t)
 
-    def log_mean_exp_gap(self, t: float) -> Tensor:
+    def _log_mean_exp_gap(self, t: float) -> Tensor:
         return self.c * math.expm1(-t) ** 2
 
     def to_torch(self, validate_args: bool | None = None) -> torch.distributions.Poisson:
@@ -82,6 +89,35 @@ class Poisson(ExponentialFamily):
     def to_scipy(self) -> Any:
         return stats.poisson(*self._numpy())
 
+    def _inside(self, y: Tensor) -> Tensor:
+        return super()._inside(y) & ((self.c > 0) | (y == 0))
+
     def _log_density(self, y: Tensor) -> Tensor:
-        y_log_c = torch.where(y == 0, 0.0, y * torch.log(torch.where(y == 0, 1.0, self.c)))  # torch: NaN slope at c = 0
-        return y_log_c - self.c - torch.lgamma(y + 1)
+        """-D(y, c) - μ(y) - ½ log 2πy, or -c for y = 0."""
+        zero = y == 0
+        y, c = torch.where(zero, 1.0, y), torch.where(zero, 1.0, self.c)
+        log_prob = -deviance(y, c) - stirling.remainder(y) - 0.5 * (torch.log(y) + math.log(2 * math.pi))
+        return torch.where(zero, -self.c, log_prob)
+
+    def _draw(self, shape: torch.Size, generator: torch.Generator | None) -> Tensor:
+        return draw(self.c.expand(shape), generator)
+
+    def _tails(self, y: Array) -> Tails:
+        (c,) = self._numpy()
+        return tails.gamma(y + 1, c, np.log(c)).swapped
+
+    def _extremes(self) -> tuple[Array | float, Array | float]:
+        (c,) = self._numpy()
+        return 0.0, np.where(c > 0, np.inf, 0.0)
+
+
+_NORMAL = 1e12  # a count of a larger rate is normal, to six digits of its distribution function
+
+
+def draw(rate: Tensor, generator: torch.Generator | None) -> Tensor:
+    """A count for each rate ≥ 0; from the normal limit where whole numbers of 64 bits could overflow."""
+    rate = saturated(rate)
+    large = rate > _NORMAL
+    counts = torch.poisson(torch.where(large, 0.0, rate), generator=generator)
+    normal = torch.randn(rate.shape, dtype=rate.dtype, device=rate.device, generator=generator)
+    return torch.where(large, torch.round(saturated(rate + rate.sqrt() * normal)), counts)

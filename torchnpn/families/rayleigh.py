@@ -6,6 +6,7 @@ import math
 from dataclasses import dataclass
 from typing import Any, Self
 
+import numpy as np
 import torch
 from scipy import stats
 from torch import Tensor
@@ -14,7 +15,9 @@ from torch.distributions import constraints
 from torchnpn.families import checks
 from torchnpn.families.base import ExponentialFamily, zero_if_point
 from torchnpn.families.gamma import log_mean_exp, log_mean_exp_gap
-from torchnpn.families.limits import eps, positive_mean
+from torchnpn.families.limits import eps, positive_mean, stored, widened
+from torchnpn.families.saturation import positive, saturated
+from torchnpn.families.tails import Array, Tails
 from torchnpn.moments import Moments
 
 
@@ -29,15 +32,17 @@ class Rayleigh(ExponentialFamily):
 
     domain = (checks.POSITIVE,)
     support = constraints.positive
+    keeps_mean = False
 
     @property
     def moments(self) -> Moments:
-        return Moments((0.5 * math.pi * self.sigma2).sqrt(), (2 - 0.5 * math.pi) * self.sigma2)
+        return Moments(math.sqrt(0.5 * math.pi) * self.sigma2.sqrt(), (2 - 0.5 * math.pi) * self.sigma2)
 
     @classmethod
     def project(cls, x: Moments) -> Self:
         """σ² = (m² + s)/2: the moment projection, which keeps E x²; one parameter cannot keep both moments."""
-        return cls.unchecked(0.5 * (positive_mean(x) ** 2 + zero_if_point(x)).clamp_max(eps(x.mean.dtype) ** -4))
+        square = positive_mean(x) ** 2 + zero_if_point(widened(x))
+        return cls.unchecked(stored(0.5 * square.clamp_max(eps(x.mean.dtype) ** -4), x))
 
     @classmethod
     def check_moments(cls, x: Moments) -> None:
@@ -46,17 +51,17 @@ class Rayleigh(ExponentialFamily):
 
     @property
     def natural(self) -> tuple[Tensor, ...]:
-        return (-0.5 / self.sigma2,)
+        return (saturated(-0.5 / self.sigma2),)
 
     @staticmethod
     def log_partition(*eta: Tensor) -> Tensor:
         return -torch.log(-2 * eta[0])
 
-    def log_mean_exp(self, t: float) -> Tensor:
-        return log_mean_exp(1.0, 2 * t * self.sigma2)
+    def _log_mean_exp(self, t: float) -> Tensor:
+        return log_mean_exp(1.0, 2 * (t * self.sigma2), math.log(t) + torch.log(self.sigma2) + math.log(2))
 
-    def log_mean_exp_gap(self, t: float) -> Tensor:
-        return log_mean_exp_gap(1.0, 2 * t * self.sigma2)
+    def _log_mean_exp_gap(self, t: float) -> Tensor:
+        return log_mean_exp_gap(1.0, 2 * (t * self.sigma2), math.log(t) + torch.log(self.sigma2) + math.log(2))
 
     def to_torch(self, validate_args: bool | None = None) -> torch.distributions.Weibull:
         """A Weibull distribution of shape 2 and scale √2 σ."""
@@ -67,4 +72,16 @@ class Rayleigh(ExponentialFamily):
         return stats.rayleigh(scale=sigma2**0.5)
 
     def _log_density(self, y: Tensor) -> Tensor:
-        return torch.log(y / self.sigma2) - 0.5 * y * (y / self.sigma2)
+        return torch.log(y) - torch.log(self.sigma2) - 0.5 * (y / self.sigma2.sqrt()) ** 2
+
+    def _draw(self, shape: torch.Size, generator: torch.Generator | None) -> Tensor:
+        u = torch.rand(shape, dtype=self.dtype, device=self.device, generator=generator)
+        return positive(self.sigma2.sqrt() * torch.sqrt(-2 * torch.log1p(-u)), self.dtype)
+
+    def _tails(self, y: Array) -> Tails:
+        (sigma2,) = self._numpy()
+        return Tails.of_log_above(-0.5 * (y / np.sqrt(sigma2)) ** 2)
+
+    def _quantile(self, q: Array) -> Array:
+        (sigma2,) = self._numpy()
+        return np.asarray(np.sqrt(sigma2) * np.sqrt(-2 * np.log1p(-q)))

@@ -17,22 +17,26 @@ _SERIES = (1 / 12, -1 / 360, 1 / 1260, -1 / 1680, 1 / 1188, -691 / 360360, 1 / 1
 def remainder(c: Tensor) -> Tensor:
     """μ(c) for c > 0."""
     large = c > _SWITCH
-    low, high = torch.where(large, _SWITCH, c), torch.where(large, c, _SWITCH)
+    low, inverse = torch.where(large, _SWITCH, c), 1 / torch.where(large, c, _SWITCH)  # c² may overflow
     exact = torch.lgamma(low) - (low - 0.5) * torch.log(low) + low - 0.5 * math.log(2 * math.pi)
-    return torch.where(large, _horner(_SERIES, high**-2) / high, exact)
+    return torch.where(large, _horner(_SERIES, inverse**2) * inverse, exact)
 
 
 def slope(c: Tensor) -> Tensor:
     """μ'(c) = ψ(c) - log c + 1/2c for c > 0."""
     large = c > _SWITCH
-    low, high = torch.where(large, _SWITCH, c), torch.where(large, c, _SWITCH)
+    low, inverse = torch.where(large, _SWITCH, c), 1 / torch.where(large, c, _SWITCH)
     series = tuple(-(2 * k + 1) * a for k, a in enumerate(_SERIES))
-    return torch.where(large, _horner(series, high**-2) / high**2, torch.digamma(low) - torch.log(low) + 0.5 / low)
+    exact = torch.digamma(low + 1) - torch.log(low) - 0.5 / low  # ψ(c) = ψ(c + 1) - 1/c, which is -∞ at once for tiny c
+    return torch.where(large, _horner(series, inverse**2) * inverse**2, exact)
 
 
-def log_rising(n: Tensor, y: Tensor) -> Tensor:
-    """log Γ(n + y) / Γ(n) for n > 0, y ≥ 0, with the digits that the difference of two log Γ would lose."""
-    return (n - 0.5) * torch.log1p(y / n) + y * (torch.log(n + y) - 1) + remainder(n + y) - remainder(n)
+def tangent(c: Tensor, step: Tensor) -> Tensor:
+    """μ'(c) · step, for a step of the size of c also where μ'(c) overflows."""
+    small = c < 1e-3
+    low = torch.where(small, c, 1.0)
+    near_zero = (step / low) * (low * (torch.digamma(low + 1) - torch.log(low)) - 0.5)
+    return torch.where(small, near_zero, step * slope(torch.where(small, 1.0, c)))
 
 
 def _horner(coefficients: tuple[float, ...], x: Tensor) -> Tensor:

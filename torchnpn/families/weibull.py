@@ -6,15 +6,19 @@ import math
 from dataclasses import dataclass
 from typing import Any, Self
 
+import numpy as np
 import torch
-from scipy import stats
+from scipy import special, stats
 from torch import Tensor
 from torch.distributions import constraints
 
 from torchnpn.families import checks
 from torchnpn.families.base import ExponentialFamily
+from torchnpn.families.deviance import log_ratio
 from torchnpn.families.gumbel import log_mean_exp, log_mean_exp_gap
-from torchnpn.families.limits import positive_mean
+from torchnpn.families.limits import positive_mean, stored
+from torchnpn.families.saturation import positive, saturated
+from torchnpn.families.tails import Array, Tails
 from torchnpn.moments import Moments
 
 
@@ -34,15 +38,17 @@ class Weibull(ExponentialFamily):
     @property
     def moments(self) -> Moments:
         """λ Γ(1 + 1/k) and λ² (Γ(1 + 2/k) - Γ(1 + 1/k)²)."""
-        k = self._like(self.shape)
-        mean = self.lam * _gamma(1 + 1 / k)
-        return Moments(mean, mean**2 * torch.expm1(torch.lgamma(1 + 2 / k) - 2 * torch.lgamma(1 + 1 / k)))
+        wide = self.widened()
+        log_mean = torch.log(wide.lam) + _log_gamma(self.shape, 1).to(wide.lam)
+        log_std = log_mean + 0.5 * _log_relative_variance(self.shape).to(wide.lam)
+        mean, variance = torch.exp(log_mean), torch.exp(2 * log_std)
+        return Moments(saturated(mean, self.dtype), saturated(variance, self.dtype))
 
     @classmethod
     def project(cls, x: Moments, shape: Tensor | float = 1.0) -> Self:
         """λ = m / Γ(1 + 1/k): keeps the mean. E x^k, which the moment projection would keep, is no function of m, s."""
         mean = positive_mean(x)
-        return cls.unchecked(mean / _gamma(1 + 1 / torch.as_tensor(shape, dtype=mean.dtype, device=mean.device)), shape)
+        return cls.unchecked(stored(mean / torch.exp(_log_gamma(shape, 1).to(mean)), x), shape)
 
     @classmethod
     def check_moments(cls, x: Moments, shape: Tensor | float = 1.0) -> None:
@@ -51,20 +57,20 @@ class Weibull(ExponentialFamily):
 
     @property
     def natural(self) -> tuple[Tensor, ...]:
-        return (-(self.lam**-self.shape),)
+        return (saturated(-(self.lam**-self.shape)),)
 
     @staticmethod
     def log_partition(*eta: Tensor) -> Tensor:
         return -torch.log(-eta[0])
 
-    def log_mean_exp(self, t: float) -> Tensor:
+    def _log_mean_exp(self, t: float) -> Tensor:
         return log_mean_exp(self._log_x(t))
 
-    def log_mean_exp_gap(self, t: float) -> Tensor:
+    def _log_mean_exp_gap(self, t: float) -> Tensor:
         return log_mean_exp_gap(self._log_x(t))
 
     def _log_x(self, t: float) -> Tensor:
-        return math.log(t) + self.shape * torch.log(self.lam)  # x = t λ^k itself may overflow
+        return math.log(t) + saturated(self.shape * torch.log(self.lam))  # x = t λ^k itself may overflow
 
     def to_torch(self, validate_args: bool | None = None) -> torch.distributions.Weibull:
         return torch.distributions.Weibull(self.lam, self._like(self.shape), validate_args)
@@ -74,9 +80,48 @@ class Weibull(ExponentialFamily):
         return stats.weibull_min(shape, scale=lam)
 
     def _log_density(self, y: Tensor) -> Tensor:
-        z, k = y / self.lam, self._like(self.shape)
-        return torch.log(k / self.lam) + (k - 1) * torch.log(z) - z**k
+        """log k - log y + w - e^w with w = k log(y/λ)."""
+        k = self._like(self.shape)
+        w = saturated(k * log_ratio(y, self.lam))
+        return torch.log(k) - torch.log(y) + w - torch.exp(w)
+
+    def _draw(self, shape: torch.Size, generator: torch.Generator | None) -> Tensor:
+        u = torch.rand(shape, dtype=self.dtype, device=self.device, generator=generator)
+        log_x = torch.log(-torch.log1p(-u)) / self.shape  # of an exponential variable
+        return positive(torch.exp(torch.log(self.lam) + log_x), self.dtype)
+
+    def _tails(self, y: Array) -> Tails:
+        lam, k = self._numpy()
+        near = np.abs(y - lam) < 0.3 * lam
+        logs = np.where(near, np.log1p(np.where(near, (y - lam) / lam, 0.0)), np.log(y) - np.log(lam))
+        return Tails.of_log_above(-np.exp(k * logs))
+
+    def _quantile(self, q: Array) -> Array:
+        lam, k = self._numpy()
+        return np.asarray(np.exp(np.log(lam) + np.log(-np.log1p(-q)) / k))
 
 
-def _gamma(x: Tensor) -> Tensor:
-    return torch.exp(torch.lgamma(x))
+def _log_gamma(shape: Tensor | float, n: int) -> Tensor:
+    """log Γ(1 + n/k), in float64."""
+    return torch.lgamma(1 + n / torch.as_tensor(shape).double())
+
+
+def _log_relative_variance(shape: Tensor | float) -> Tensor:
+    """log(Γ(1 + 2/k)/Γ(1 + 1/k)² - 1), in float64; for large k by the series of log Γ(1 + e), e = 1/k."""
+    e = (1 / torch.as_tensor(shape).double()).clamp_max(1e300)
+    series = torch.zeros_like(e)
+    for n in range(24, 1, -1):  # log Γ(1 + e) = -γ e + Σ ζ(n) (-e)^n/n, whose first term drops out
+        series = series * -e.clamp_max(_SERIES) + float(special.zeta(n)) / n * (2.0**n - 2)
+    near = e < _SERIES
+    gap = torch.where(near, e**2 * series, torch.lgamma(1 + 2 * e) - 2 * torch.lgamma(1 + e))
+    log_gap = torch.where(near, 2 * torch.log(e) + torch.log(torch.where(near, series, 1.0)), torch.log(gap))
+    return log_gap + torch.log(_exp_excess(gap))
+
+
+def _exp_excess(x: Tensor) -> Tensor:
+    """(e^x - 1)/x for x ≥ 0, 1 at zero."""
+    zero = x == 0
+    return torch.where(zero, 1.0, torch.expm1(x) / torch.where(zero, 1.0, x))
+
+
+_SERIES = 0.02  # of 1/k, within which the series holds

@@ -10,10 +10,12 @@ from torch import Tensor, nn
 from torch.distributions import constraints
 from torch.distributions.constraints import Constraint
 
-from torchnpn.families import ExponentialFamily
+from torchnpn.families import ExponentialFamily, checks
 from torchnpn.families.base import zero_if_point
+from torchnpn.families.saturation import saturated
 from torchnpn.likelihoods import targets
 from torchnpn.likelihoods.categorical import Categorical
+from torchnpn.likelihoods.guards import narrowed, widened
 from torchnpn.maps.elementwise import check
 from torchnpn.moments import Moments
 
@@ -31,7 +33,7 @@ class VarianceParts(NamedTuple):
     def of(cls, epistemic: Tensor, aleatoric: Tensor) -> VarianceParts:
         """Both parts in one shape, and their sum."""
         epistemic, aleatoric = torch.broadcast_tensors(epistemic, aleatoric)
-        return cls(epistemic + aleatoric, epistemic, aleatoric)
+        return cls(saturated(epistemic + aleatoric), epistemic, aleatoric)
 
 
 class LossGradient(NamedTuple):
@@ -49,7 +51,8 @@ class Likelihood(nn.Module):
     `o` has shape (*replicas, batch, outputs), y (batch, targets), or (batch,) for labels. Learnt numbers such as a
     noise have shape (*replicas, targets); with targets=1 all targets share them. `loss` looks at no values, so that a
     GPU need not wait: `check_targets` does, once, where the data enter. Losses and their gradients are finite for
-    latent means within ±1e8 and variances from 0 to 1e16.
+    every finite latent mean and variance ≥ 0 of the type; what lies beyond its largest number saturates. A negative
+    variance is an error on the CPU; on a GPU, which would have to wait for the look, the result is undefined.
     """
 
     support: ClassVar[Constraint] = constraints.real  # where targets lie
@@ -95,7 +98,7 @@ class Likelihood(nn.Module):
 
     def _row_loss(self, o: Moments, y: Tensor) -> Tensor:
         """-log p(y)."""
-        return -self.predict(o).log_prob(y).sum(-1).to(torch.promote_types(o.mean.dtype, torch.float32))
+        return of_rows(-self.predict(o).log_prob(y), o)
 
     def _check_shapes(self, o: Moments, y: Tensor) -> None:
         """Raise where broadcasting would hide that rows or columns do not belong together."""
@@ -112,11 +115,31 @@ class Likelihood(nn.Module):
         )
 
 
-def latent(o: Moments, at_least: torch.dtype = torch.float32) -> tuple[Tensor, Tensor]:
-    """Mean and variance of `o` in one shape, zeros for a point, in at least the given type."""
-    wide = torch.promote_types(o.mean.dtype, at_least)
+def latent(o: Moments) -> tuple[Tensor, Tensor]:
+    """Mean and variance of `o` in one shape, zeros for a point, in at least float32."""
     m, s = torch.broadcast_tensors(o.mean, zero_if_point(o))
-    return m.to(wide), s.to(wide)
+    _check_variance(s)
+    if m.dtype in (torch.float32, torch.float64) and s.dtype == m.dtype:
+        return m, s
+    return widened(m, torch.float32), widened(s, torch.promote_types(m.dtype, torch.float32))
+
+
+def wide_latent(o: Moments, at_least: torch.dtype = torch.float64) -> tuple[Tensor, Tensor]:
+    """The same in at least the given type, with gradients that saturate."""
+    m, s = torch.broadcast_tensors(o.mean, zero_if_point(o))
+    _check_variance(s)
+    return widened(m, at_least), widened(s, at_least)
+
+
+def of_rows(losses: Tensor, o: Moments) -> Tensor:  # (*replicas, batch, targets) -> (*replicas, batch)
+    """Losses of targets summed to those of rows, in at least float32."""
+    return narrowed(losses.double().sum(-1), torch.promote_types(o.mean.dtype, torch.float32))
+
+
+def _check_variance(s: Tensor) -> None:
+    """Raise for a negative variance, where a look costs nothing; NaN is left to the training, which names its cause."""
+    if s.device.type == "cpu" and not torch.compiler.is_compiling() and checks.has_values(s) and bool((s < 0).any()):
+        checks.require(~(s < 0), s, "A likelihood expects latent variances ≥ 0", "Pass variances, e.g. std ** 2.")
 
 
 def learnt(value: float, targets: int, replicas: tuple[int, ...]) -> nn.Parameter:

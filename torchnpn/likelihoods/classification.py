@@ -9,12 +9,18 @@ import torch
 from torch import Tensor
 
 from torchnpn import maps
+from torchnpn.families.saturation import saturated
 from torchnpn.likelihoods import targets
 from torchnpn.likelihoods.base import Array, Likelihood, LossGradient, VarianceParts, latent
 from torchnpn.likelihoods.categorical import Categorical, at_label
+from torchnpn.likelihoods.guards import is_ordinary
+from torchnpn.likelihoods.limits import held, limited
 from torchnpn.likelihoods.logit import logit, sigmoid_parts
 from torchnpn.maps.softmax import log_sum_exp_of_others
 from torchnpn.moments import Moments
+
+_FAR = 1e30  # logits beyond are taken as this: a probability of e^-1e30 is zero, but the loss of it is a number
+_FAR_LOGIT = 1e15  # logits, and variances of logits, beyond are drawn back to it before they are folded
 
 
 class _Classes(Likelihood):
@@ -78,7 +84,10 @@ class ScaledSoftmax(_Classes):
         return _softmax_parts(self.predict(o), o)
 
     def _row_loss(self, o: Moments, y: Tensor) -> Tensor:
-        return -at_label(torch.log_softmax(self._logits(o), -1), y)
+        z = self._logits(o)
+        if not is_ordinary(z):
+            z = held(z, -_FAR, _FAR)
+        return -at_label(torch.log_softmax(z, -1), y)
 
     def loss_gradient(self, m: Array, s: Array, y: Array, share: Array) -> LossGradient:
         """In closed form: with k = (1 + π s/8)^-½ and w the share of the row, for the logits z = k m
@@ -86,7 +95,7 @@ class ScaledSoftmax(_Classes):
         ∂z = w (p - 1{class = y}),    ∂m = k ∂z,    ∂s = -π/16 k³ m ∂z.
         """
         k = 1 / np.sqrt(1 + np.float32(math.pi / 8) * s)
-        z = k * m
+        z = np.clip(k * m, -_FAR, _FAR)
         z -= z.max(1, keepdims=True)
         p = np.exp(z)
         total = p.sum(1, keepdims=True)
@@ -130,7 +139,9 @@ class Sigmoids(_Classes):
 
 def _against_others(o: Moments) -> Moments:
     """The logit x_k - log Σ_{j≠k} exp(x_j) of each class against all others: softmax(x)_k is its sigmoid."""
-    x = Moments(*latent(o))
+    m, s = latent(o)
+    m = saturated(m - m.detach().amax(-1, keepdim=True))
+    x = Moments(limited(m, _FAR_LOGIT), limited(s, _FAR_LOGIT))
     gap = x - log_sum_exp_of_others(x)
     assert gap.variance is not None
     return logit(gap.mean, gap.variance)

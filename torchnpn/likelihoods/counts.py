@@ -9,13 +9,24 @@ from torch import Tensor
 from torch.distributions import constraints
 
 from torchnpn.families import NegativeBinomial
-from torchnpn.likelihoods.base import Array, Likelihood, LossGradient, VarianceParts, latent, learnt, share_of_elbo
+from torchnpn.likelihoods.base import (
+    Array,
+    Likelihood,
+    LossGradient,
+    VarianceParts,
+    learnt,
+    of_rows,
+    share_of_elbo,
+    wide_latent,
+)
+from torchnpn.likelihoods.guards import widened
 from torchnpn.likelihoods.limits import LOG_MEAN, LOG_VARIANCE, limited
 from torchnpn.likelihoods.positive import of_parameter, relative_variance, within
 from torchnpn.moments import Moments
 
 _POISSON = 1e-8  # relative variance of the rate added to all: a negative binomial this close to Poisson has its digits
 _CANCELS = 1e-5  # below, two large terms of a gradient leave fewer digits than their limit has
+_MOST_COUNT = 1e15  # for larger counts the closed form of the gradient has no digits left
 LOG_RATE_VARIANCE = 4.0  # of a log rate
 _BELOW_ONE = 1 - torch.finfo(torch.float64).eps  # the largest p, reached for v μ above 4e15 only
 
@@ -59,13 +70,13 @@ class PoissonCounts(Likelihood):
         return VarianceParts.of(mean**2 * torch.expm1(s), mean + mean**2 * torch.exp(s) * self.overdispersion)
 
     def _row_loss(self, o: Moments, y: Tensor) -> Tensor:
-        predictive = super()._row_loss(o, y)
+        predictive = -self.predict(o).log_prob(y)
         if not self.elbo:
-            return predictive
+            return of_rows(predictive, o)
         log_mean, s = _log_rate(o)
         at_mean = _counts(log_mean, (0.0 * log_mean + self.overdispersion) + _POISSON)
-        bound = 0.5 * y * s - at_mean.log_prob(y)
-        return (1 - self.elbo) * predictive + self.elbo * bound.sum(-1).to(predictive.dtype)
+        bound = 0.5 * y.double() * s - at_mean.log_prob(y)
+        return of_rows((1 - self.elbo) * predictive + self.elbo * bound, o)
 
     def loss_gradient(self, m: Array, s: Array, y: Array, share: Array) -> LossGradient:
         """In closed form, with μ = exp(m + s/2), relative variance v of the rate, and w the share of the row.
@@ -73,7 +84,7 @@ class PoissonCounts(Likelihood):
         Of the predictive term: ∂s v = v + 1. Of the ELBO, where v = α does not depend on s: ½ y more for ∂s.
         """
         learnt = [parameter.detach().numpy().astype(np.float64) for parameter in self.parameters()]
-        if not all(within(log_alpha, LOG_VARIANCE) for log_alpha in learnt):
+        if not all(within(log_alpha, LOG_VARIANCE) for log_alpha in learnt) or y.max() > _MOST_COUNT:
             return super().loss_gradient(m, s, y, share)
         s, slope = _drawn_back(s.astype(np.float64), LOG_RATE_VARIANCE)
         log_mean, slope_of_mean = _drawn_back(m + 0.5 * s, LOG_MEAN)
@@ -108,7 +119,7 @@ class PoissonCounts(Likelihood):
 
 def _log_rate(o: Moments) -> tuple[Tensor, Tensor]:
     """log E e^x = m + s/2 and s for x ~ o, with s and the sum within limits, in float64."""
-    m, s = latent(o, at_least=torch.float64)
+    m, s = wide_latent(o)
     s = limited(s, LOG_RATE_VARIANCE)
     return limited(m + 0.5 * s, LOG_MEAN), s
 
@@ -169,7 +180,7 @@ class NegativeBinomialCounts(PoissonCounts):
 
     @property
     def overdispersion(self) -> Tensor:  # (*replicas, 1, targets)
-        return torch.exp(limited(self.log_overdispersion.double(), LOG_VARIANCE)).unsqueeze(-2)
+        return torch.exp(limited(widened(self.log_overdispersion), LOG_VARIANCE)).unsqueeze(-2)
 
     def extra_repr(self) -> str:
         return f"targets={self.log_overdispersion.shape[-1]}, {super().extra_repr()}"

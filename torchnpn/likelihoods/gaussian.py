@@ -10,7 +10,18 @@ from torch import Tensor
 
 from torchnpn import kernels
 from torchnpn.families import Gaussian
-from torchnpn.likelihoods.base import Array, Likelihood, LossGradient, VarianceParts, latent, learnt, share_of_elbo
+from torchnpn.families.saturation import saturated
+from torchnpn.likelihoods.base import (
+    Array,
+    Likelihood,
+    LossGradient,
+    VarianceParts,
+    latent,
+    learnt,
+    of_rows,
+    share_of_elbo,
+)
+from torchnpn.likelihoods.guards import is_ordinary, widened
 from torchnpn.likelihoods.limits import LOG_VARIANCE, limited
 from torchnpn.moments import Moments
 
@@ -44,18 +55,26 @@ class GaussianNoise(Likelihood):
 
     def predict(self, o: Moments) -> Gaussian:
         m, s = latent(o)
-        return Gaussian.unchecked(*torch.broadcast_tensors(m, s + self.noise))
+        return Gaussian.unchecked(*torch.broadcast_tensors(m, saturated(s + self.noise)))
 
     def variance_parts(self, o: Moments) -> VarianceParts:
         return VarianceParts.of(latent(o)[1], self.noise)
 
     def _row_loss(self, o: Moments, y: Tensor) -> Tensor:
-        (m, s), noise = latent(o), self.noise
-        if (fused := kernels.gaussian_loss(m, s, y, noise, self.elbo)) is not None:
+        m, s = latent(o)
+        if (fused := kernels.gaussian_loss(m, s, y, self.noise, self.elbo)) is not None:
             return fused
-        error2 = (y.to(m.dtype) - m) ** 2
+        rows = self._losses(m, s, y.to(m.dtype), self.log_noise).sum(-1)
+        if is_ordinary(rows):
+            return rows
+        return of_rows(self._losses(widened(m), widened(s), widened(y), widened(self.log_noise)), o)
+
+    def _losses(self, m: Tensor, s: Tensor, y: Tensor, log_noise: Tensor) -> Tensor:
+        """Loss of each target."""
+        noise = torch.exp(limited(log_noise, LOG_VARIANCE)).unsqueeze(-2)
+        error2 = (y - m) ** 2
         bound = 0.5 * ((error2 + s) / noise + torch.log(noise) + _LOG_2PI)
-        return _mixed(error2, s + noise, bound, self.elbo).sum(-1)
+        return _mixed(error2, s + noise, bound, self.elbo)
 
     def loss_gradient(self, m: Array, s: Array, y: Array, share: Array) -> LossGradient:
         """In closed form, with t = s + σ², e the share of the ELBO and w that of the row:
@@ -66,6 +85,11 @@ class GaussianNoise(Likelihood):
         log_noise = self.log_noise.detach().numpy()
         if np.abs(log_noise).max() > LOG_VARIANCE:  # beyond its limits
             return super().loss_gradient(m, s, y, share)
+        with np.errstate(over="ignore", invalid="ignore"):
+            result = self._closed_form(m, s, y, share, log_noise)
+        return result if is_finite(result) else super().loss_gradient(m, s, y, share)
+
+    def _closed_form(self, m: Array, s: Array, y: Array, share: Array, log_noise: Array) -> LossGradient:
         noise, w = np.exp(log_noise), share[:, None]
         residual, t = y - m, s + noise
         error2 = residual * residual
@@ -106,21 +130,29 @@ class HeteroscedasticGaussian(GaussianNoise):
         return 2 * targets
 
     def predict(self, o: Moments) -> Gaussian:
-        m, s, log_noise = self._split(o)
-        return Gaussian.unchecked(m, s + _mean_exp(log_noise))
+        m, s, log_noise = self._split(*latent(o))
+        return Gaussian.unchecked(m, saturated(s + _mean_exp(log_noise)))
 
     def variance_parts(self, o: Moments) -> VarianceParts:
-        _, s, log_noise = self._split(o)
+        _, s, log_noise = self._split(*latent(o))
         return VarianceParts.of(s, _mean_exp(log_noise))
 
     def _row_loss(self, o: Moments, y: Tensor) -> Tensor:
-        m, s, log_noise = self._split(o)
-        even = super()._row_loss(Moments(m, s), y)
+        m, s = latent(o)
+        varying, even = (losses.sum(-1) for losses in self._both_losses(m, s, y.to(m.dtype), self.log_noise))
+        if is_ordinary(varying, even):
+            return varying + (even - even.detach())
+        varying, even = self._both_losses(widened(m), widened(s), widened(y), widened(self.log_noise))
+        return of_rows(varying + (even - even.detach()), o)
+
+    def _both_losses(self, m: Tensor, s: Tensor, y: Tensor, log_noise: Tensor) -> tuple[Tensor, Tensor]:
+        """Loss of each target with its own noise, for o₂, and with σ² alone, for o₁ and σ²."""
+        m, s, own = self._split(m, s)
+        even = self._losses(m, s, y, log_noise)
         m, s = m.detach(), s.detach()
-        error2 = (y.to(m.dtype) - m) ** 2
-        bound = 0.5 * ((error2 + s) * _mean_exp(-log_noise) + log_noise.mean + _LOG_2PI)
-        varying = _mixed(error2, s + _mean_exp(log_noise), bound, self.elbo).sum(-1)
-        return varying + (even - even.detach())
+        error2 = (y - m) ** 2
+        bound = 0.5 * ((error2 + s) * _mean_exp(-own) + own.mean + _LOG_2PI)
+        return _mixed(error2, s + _mean_exp(own), bound, self.elbo), even
 
     def loss_gradient(self, m: Array, s: Array, y: Array, share: Array) -> LossGradient:
         """In closed form, with n = σ² E exp(o₂), p = E exp(-o₂)/σ², t = s₁ + n and r = y - m₁, e and w as above:
@@ -130,11 +162,19 @@ class HeteroscedasticGaussian(GaussianNoise):
         """
         targets, half = y.shape[1], 0.5 * share[:, None]
         base, level, spread = self.log_noise.detach().numpy(), m[:, targets:], s[:, targets:]
-        level = base + level
-        if max(np.abs(base).max(), (np.abs(level) + 0.5 * spread).max()) > LOG_VARIANCE:  # beyond its limits
-            return Likelihood.loss_gradient(self, m, s, y, share)
+        with np.errstate(over="ignore", invalid="ignore"):
+            level = base + level
+            if not max(np.abs(base).max(), (np.abs(level) + 0.5 * spread).max()) <= LOG_VARIANCE:  # beyond its limits
+                return Likelihood.loss_gradient(self, m, s, y, share)
+            result = self._closed_form_of_both(m, s, y, half, level, spread)
+        return result if is_finite(result) else Likelihood.loss_gradient(self, m, s, y, share)
+
+    def _closed_form_of_both(
+        self, m: Array, s: Array, y: Array, half: Array, level: Array, spread: Array
+    ) -> LossGradient:
+        targets = y.shape[1]
         m, s = m[:, :targets], s[:, :targets]
-        even = super().loss_gradient(m, s, y, share)
+        even = self._closed_form(m, s, y, 2 * half[:, 0], self.log_noise.detach().numpy())
         noise, precision = np.exp(level + 0.5 * spread), np.exp(0.5 * spread - level)
         error2, t = (y - m) ** 2, s + noise
         scaled, misfit = error2 / t, (error2 + s) * precision
@@ -149,16 +189,21 @@ class HeteroscedasticGaussian(GaussianNoise):
             even.by_parameters,
         )
 
-    def _split(self, o: Moments) -> tuple[Tensor, Tensor, Moments]:
+    def _split(self, m: Tensor, s: Tensor) -> tuple[Tensor, Tensor, Moments]:
         """m₁, s₁ and the moments of the log noise, through which no gradient reaches σ²."""
-        (m, log_noise_m), (s, log_noise_s) = (x.chunk(2, dim=-1) for x in latent(o))
-        return m, s, Moments(self.log_noise.detach().unsqueeze(-2) + log_noise_m, log_noise_s)
+        (m, log_noise_m), (s, log_noise_s) = (x.chunk(2, dim=-1) for x in (m, s))
+        return m, s, Moments(saturated(self.log_noise.detach().to(m).unsqueeze(-2) + log_noise_m), log_noise_s)
 
 
 def _mean_exp(x: Moments) -> Tensor:
     """E exp(x) = exp(m + s/2), within limits."""
     assert x.variance is not None
-    return torch.exp(limited(x.mean + 0.5 * x.variance, LOG_VARIANCE))
+    return torch.exp(limited(saturated(x.mean + 0.5 * x.variance), LOG_VARIANCE))
+
+
+def is_finite(result: LossGradient) -> bool:
+    """Whether a closed form has stayed within float32; the gradient of the noise sums up all that may leave it."""
+    return math.isfinite(result.loss) and all(np.isfinite(part).all() for part in result.by_parameters)
 
 
 def _mixed(error2: Tensor, variance: Tensor, bound: Tensor, elbo: float) -> Tensor:

@@ -9,12 +9,15 @@ from torchnpn import maps
 from torchnpn.likelihoods.limits import limited
 from torchnpn.moments import Moments
 
+_MOST_VARIANCE = 1e30  # of a logit: beyond, nothing is known about the answer
+
 
 def logit(m: Tensor, s: Tensor) -> Moments:
     """The logit N(m, s), with m limited to where E σ(x) and E σ(-x) are above about 1e-25.
 
     Their tail is exp(-|m| + s/2) for small variances and Φ(-|m|/√s) for large ones: |m| ≤ √(50² + 90 s) covers both.
     """
+    s = limited(s, _MOST_VARIANCE)
     return Moments(limited(m, torch.sqrt(2500 + 90 * s)), s)
 
 

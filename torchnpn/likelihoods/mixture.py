@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
-from torchnpn.families import ExponentialFamily
-from torchnpn.families.checks import require
+from torchnpn.families import ExponentialFamily, quantiles
+from torchnpn.families.saturation import saturated
+from torchnpn.families.tails import Array, Tails
 from torchnpn.likelihoods.base import VarianceParts
 from torchnpn.likelihoods.categorical import Categorical
 from torchnpn.moments import Moments
 
-_HALVINGS = 52  # the bits of a float64
+_SPACING = 1 << 12  # of a quantile, in float64 numbers: one part in 10¹²
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,7 +41,10 @@ class Mixture:
     def moments(self) -> Moments:
         """E x = mean of the members' means; Var x = mean of their variances + variance of their means."""
         m, s = self.members.mean, self.members.variance
-        return Moments(m.mean(0), s.mean(0) + m.var(0, correction=0))
+        mean, spread = _mean_and_variance(m)
+        variance = _mean_and_variance(s)[0] + spread
+        infinite = variance.isinf() & (s.isinf().any(0) | m.isinf().any(0))
+        return Moments(mean.to(m.dtype), torch.where(infinite, torch.inf, saturated(variance, m.dtype)))
 
     @property
     def mean(self) -> Tensor:
@@ -60,19 +63,30 @@ class Mixture:
 
     def cdf(self, y: Tensor | float) -> Tensor:
         """P(x ≤ y)."""
-        return self.members.cdf(y).mean(0)
+        below: Tensor = self.members.cdf(y).mean(0)
+        return below
 
     def quantile(self, q: Tensor | float) -> Tensor:
-        """The smallest y with P(x ≤ y) ≥ q; it lies between the members' own. Carries no gradient."""
-        q = torch.as_tensor(q, dtype=self.members.dtype, device=self.members.device)
-        require((q >= 0) & (q <= 1), q, "Mixture.quantile expects probabilities in [0, 1]")
-        with torch.no_grad():
-            own = self.members.quantile(q)
-            low, high = own.amin(0), own.amax(0)
-            finite = low.isfinite() & high.isfinite()  # others are those of q = 0 or 1
-            bisection = _first_count if self.members.support.is_discrete else _first_point
-            ends = (torch.where(finite, end, 0.0) for end in (low, high))
-            return torch.where(finite, bisection(lambda y: self.cdf(y) >= q, *ends), torch.where(q > 0, high, low))
+        """The smallest y with P(x ≤ y) ≥ q, which lies between the members' own, in float64; carries no gradient."""
+        own = self.members.quantile(q)
+        levels = torch.as_tensor(q, dtype=torch.float64).cpu()
+        levels = levels.expand(own.shape[1:])
+        low, high = own.amin(0), own.amax(0)
+        found = quantiles.search(
+            self._tails,
+            levels.numpy(),
+            low.double().cpu().numpy(),
+            high.double().cpu().numpy(),
+            discrete=self.members.support.is_discrete,
+            spacing=_SPACING,
+        )
+        value = saturated(torch.as_tensor(found, device=own.device), own.dtype)
+        at_end = ((levels == 0) | (levels == 1)).to(own.device)  # there the ends may be infinite
+        return torch.where(at_end, torch.where(levels.to(own.device) == 0, low, high), value)
+
+    def _tails(self, y: Array) -> Tails:
+        below, above = self.members.tails(y)
+        return Tails(below.mean(0), above.mean(0))
 
     def sample(self, n: int, generator: torch.Generator | None = None) -> Tensor:
         """`n` draws, shape (n, *batch_shape); from torch's global random state unless a generator is given."""
@@ -97,24 +111,15 @@ def mixture_parts(parts: VarianceParts, means: Tensor) -> VarianceParts:
         parts: Of the members, (K, …).
         means: Of the members' predictive distributions, (K, …).
     """
-    return VarianceParts.of(parts.epistemic.mean(0) + means.var(0, correction=0), parts.aleatoric.mean(0))
+    epistemic = _mean_and_variance(parts.epistemic)[0] + _mean_and_variance(means)[1]
+    aleatoric = _mean_and_variance(parts.aleatoric)[0]
+    return VarianceParts.of(*(saturated(part, means.dtype) for part in (epistemic, aleatoric)))
 
 
-def _first_point(reached: Callable[[Tensor], Tensor], low: Tensor, high: Tensor) -> Tensor:
-    """The smallest y in [low, high] that has reached it, as `high` has; positive ends are halved in their logarithm."""
-    high = torch.where(reached(low), low, high)
-    for _ in range(_HALVINGS):
-        middle = torch.where(low > 0, (low.abs().sqrt() * high.abs().sqrt()).clamp(low, high), 0.5 * (low + high))
-        above = reached(middle)
-        low, high = torch.where(above, low, middle), torch.where(above, middle, high)
-    return high
-
-
-def _first_count(reached: Callable[[Tensor], Tensor], low: Tensor, high: Tensor) -> Tensor:
-    """The same among whole numbers."""
-    high = torch.where(reached(low), low, high)
-    while bool((high - low > 1).any()):
-        middle = torch.floor(0.5 * (low + high))
-        above = reached(middle)
-        low, high = torch.where(above, low, middle), torch.where(above, middle, high)
-    return high
+def _mean_and_variance(x: Tensor) -> tuple[Tensor, Tensor]:
+    """Over the first dimension, in float64 and without overflow of the sum."""
+    share = x.double() / len(x)
+    mean = share.sum(0)
+    unknown = mean.isinf()
+    deviation = torch.where(unknown, 0.0, x.double() - torch.where(unknown, 0.0, mean))
+    return mean, torch.where(unknown, torch.inf, (deviation * (deviation / len(x))).sum(0))

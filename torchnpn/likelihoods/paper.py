@@ -12,7 +12,8 @@ from torchnpn import families
 from torchnpn.families import ExponentialFamily, Gaussian
 from torchnpn.families.limits import eps
 from torchnpn.likelihoods import targets
-from torchnpn.likelihoods.base import Likelihood, VarianceParts, latent
+from torchnpn.likelihoods.base import Likelihood, VarianceParts, latent, of_rows, wide_latent
+from torchnpn.likelihoods.guards import widened
 from torchnpn.likelihoods.limits import held
 from torchnpn.moments import Moments
 
@@ -38,19 +39,19 @@ class KLToTarget(Likelihood):
         self.epsilon = epsilon
 
     def predict(self, o: Moments) -> Gaussian:
-        return Gaussian.unchecked(*self._output(o))
+        return Gaussian.unchecked(*self._output(*latent(o)))
 
     def variance_parts(self, o: Moments) -> VarianceParts:
         """All of it is the output's own variance, hence epistemic."""
-        _, s = self._output(o)
+        _, s = self._output(*latent(o))
         return VarianceParts.of(s, torch.zeros_like(s))
 
     def _row_loss(self, o: Moments, y: Tensor) -> Tensor:
-        m, s = self._output(o)
-        return 0.5 * ((self.epsilon + (m - y.to(m.dtype)) ** 2) / s - 1 + torch.log(s / self.epsilon)).sum(-1)
+        m, s = self._output(*wide_latent(o))
+        z2 = ((m - widened(y)) / s.sqrt()) ** 2
+        return of_rows(0.5 * (self.epsilon / s + z2 - 1 + torch.log(s) - math.log(self.epsilon)), o)
 
-    def _output(self, o: Moments) -> tuple[Tensor, Tensor]:
-        m, s = latent(o)
+    def _output(self, m: Tensor, s: Tensor) -> tuple[Tensor, Tensor]:
         return m, held(s, _LEAST_SHARE * self.epsilon)
 
     def extra_repr(self) -> str:
@@ -68,8 +69,8 @@ class SquaredError(Likelihood):
         return VarianceParts.of(s, torch.zeros_like(s))
 
     def _row_loss(self, o: Moments, y: Tensor) -> Tensor:
-        m, s = latent(o)
-        return ((y.to(m.dtype) - m) ** 2 + s).sum(-1)
+        m, s = wide_latent(o)
+        return of_rows((widened(y) - m) ** 2 + s, o)
 
 
 class Direct(Likelihood):
@@ -96,6 +97,9 @@ class Direct(Likelihood):
         else:
             m = held(m, unit, 1 - unit if support in (constraints.unit_interval, constraints.boolean) else math.inf)
         return self.family.project(Moments(m, s), **self.known)
+
+    def _row_loss(self, o: Moments, y: Tensor) -> Tensor:
+        return of_rows(-self.predict(Moments(*wide_latent(o, torch.float32))).log_prob(y), o)
 
     def variance_parts(self, o: Moments) -> VarianceParts:
         """The output's own variance is epistemic; what the family adds to it, as Poisson may, is aleatoric."""

@@ -9,7 +9,17 @@ from torch import Tensor
 from torch.distributions import constraints
 
 from torchnpn.families import Gamma
-from torchnpn.likelihoods.base import Array, Likelihood, LossGradient, VarianceParts, latent, learnt, share_of_elbo
+from torchnpn.likelihoods.base import (
+    Array,
+    Likelihood,
+    LossGradient,
+    VarianceParts,
+    learnt,
+    of_rows,
+    share_of_elbo,
+    wide_latent,
+)
+from torchnpn.likelihoods.guards import widened
 from torchnpn.likelihoods.limits import LOG_MEAN, LOG_VARIANCE, limited
 from torchnpn.moments import Moments
 
@@ -44,7 +54,7 @@ class GammaAmounts(Likelihood):
     @property
     def dispersion(self) -> Tensor:  # (*replicas, 1, targets)
         """1/k."""
-        return torch.exp(-limited(self.log_shape.double(), LOG_VARIANCE)).unsqueeze(-2)
+        return torch.exp(-limited(widened(self.log_shape), LOG_VARIANCE)).unsqueeze(-2)
 
     def predict(self, o: Moments) -> Gamma:
         log_mean, s = log_normal(o)
@@ -57,13 +67,14 @@ class GammaAmounts(Likelihood):
         return VarianceParts.of(square * torch.expm1(s), square * torch.exp(s) * self.dispersion)
 
     def _row_loss(self, o: Moments, y: Tensor) -> Tensor:
-        predictive = super()._row_loss(o, y)
+        m, s = wide_latent(o)
+        predictive = -self.predict(Moments(m, s)).log_prob(y)
         if not self.elbo:
-            return predictive
-        (m, s), k, y = latent(o, at_least=torch.float64), 1 / self.dispersion, y.double()
-        relative = torch.exp(limited(torch.log(y) - m + 0.5 * s, LOG_MEAN))
-        bound = k * (m - torch.log(k) + relative) - (k - 1) * torch.log(y) + torch.lgamma(k)
-        return (1 - self.elbo) * predictive + self.elbo * bound.sum(-1).to(predictive.dtype)
+            return of_rows(predictive, o)
+        k, log_y = 1 / self.dispersion, torch.log(y.double())
+        relative = torch.exp(limited(log_y - m + 0.5 * s, LOG_MEAN))
+        bound = k * (m - torch.log(k) + relative) - (k - 1) * log_y + torch.lgamma(k)
+        return of_rows((1 - self.elbo) * predictive + self.elbo * bound, o)
 
     def loss_gradient(self, m: Array, s: Array, y: Array, share: Array) -> LossGradient:
         """In closed form, with ν = m + s/2, relative variance v, c = 1/v, w the share of the row, r = y exp(-m + s/2):
@@ -119,7 +130,7 @@ def of_parameter(by_element: Array, parameter: Array) -> Array:
 
 def log_normal(o: Moments) -> tuple[Tensor, Tensor]:
     """log E e^x = m + s/2 and s for x ~ o, within limits and in float64: all that the moments of e^x need."""
-    m, s = latent(o, at_least=torch.float64)
+    m, s = wide_latent(o)
     return limited(m + 0.5 * s, LOG_MEAN), limited(s, LOG_VARIANCE)
 
 

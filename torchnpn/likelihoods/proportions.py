@@ -9,7 +9,8 @@ from torch import Tensor
 from torch.distributions import constraints
 
 from torchnpn.families import Beta
-from torchnpn.likelihoods.base import Array, Likelihood, LossGradient, VarianceParts, latent, learnt
+from torchnpn.likelihoods.base import Array, Likelihood, LossGradient, VarianceParts, learnt, wide_latent
+from torchnpn.likelihoods.guards import widened
 from torchnpn.likelihoods.limits import LOG_VARIANCE, limited
 from torchnpn.likelihoods.logit import logit, sigmoid_parts
 from torchnpn.likelihoods.positive import of_parameter, within
@@ -42,7 +43,7 @@ class BetaProportions(Likelihood):
     @property
     def precision(self) -> Tensor:  # (*replicas, 1, targets)
         """φ."""
-        return torch.exp(limited(self.log_precision.double(), LOG_VARIANCE)).unsqueeze(-2)
+        return torch.exp(limited(widened(self.log_precision), LOG_VARIANCE)).unsqueeze(-2)
 
     def predict(self, o: Moments) -> Beta:
         (above, below, rho), phi = self._parts(o), self.precision
@@ -55,7 +56,7 @@ class BetaProportions(Likelihood):
 
     @staticmethod
     def _parts(o: Moments) -> tuple[Tensor, Tensor, Tensor]:
-        return sigmoid_parts(logit(*latent(o, at_least=torch.float64)))
+        return sigmoid_parts(logit(*wide_latent(o)))
 
     def loss_gradient(self, m: Array, s: Array, y: Array, share: Array) -> LossGradient:
         """In closed form but for P and V, which are sums over 32 Gauss-Hermite nodes; with w the share of the row and

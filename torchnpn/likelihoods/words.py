@@ -15,11 +15,14 @@ from torch.nn import functional
 
 from torchnpn.families import Bernoulli, Gamma, Poisson, checks
 from torchnpn.families.limits import eps, positive_moments
+from torchnpn.families.saturation import saturated
 from torchnpn.likelihoods import targets
-from torchnpn.likelihoods.base import Likelihood, VarianceParts, latent
+from torchnpn.likelihoods.base import Likelihood, VarianceParts, latent, of_rows, wide_latent
 from torchnpn.likelihoods.limits import held
 from torchnpn.likelihoods.logit import logit, sigmoid_parts
 from torchnpn.moments import Moments
+
+_FAR = 1e30  # logits and counts beyond are taken as this, so that a row of them has a finite loss
 
 
 class _Presence(Likelihood):
@@ -53,7 +56,7 @@ class CrossEntropy(_Presence):
 
     def _logits(self, o: Moments) -> Tensor:
         m, s = latent(o)
-        return m * torch.rsqrt(1 + math.pi / 8 * s)
+        return held(m * torch.rsqrt(1 + math.pi / 8 * s), -_FAR, _FAR)
 
 
 class BernoulliPoisson(_Presence):
@@ -80,7 +83,7 @@ class BernoulliPoisson(_Presence):
         return -(y * torch.log(-torch.expm1(absent)) + (1 - y) * absent).sum(-1)
 
     def _log_absent(self, o: Moments) -> Tensor:
-        m, v = positive_moments(Moments(*latent(o)))
+        m, v = positive_moments(Moments(*wide_latent(o, torch.float32)))
         return -torch.log1p(v * m) / v
 
 
@@ -101,7 +104,7 @@ class PoissonRate(Likelihood):
 
     def _row_loss(self, o: Moments, y: Tensor) -> Tensor:
         c = self._rate(o)
-        return (c - y.to(c.dtype) * torch.log(c)).sum(-1)
+        return of_rows(c - y.to(c.dtype).clamp_max(_FAR) * torch.log(c), o)
 
     def _rate(self, o: Moments) -> Tensor:
         m, _ = latent(o)
@@ -135,9 +138,10 @@ class GammaWords(Likelihood):
         return VarianceParts.of(s, torch.zeros_like(s))
 
     def _row_loss(self, o: Moments, y: Tensor) -> Tensor:
-        p = self.predict(o)
-        y = y.to(p.c.dtype) + self.epsilon
-        return (torch.lgamma(p.c) - p.c * torch.log(p.d) - (p.c - 1) * torch.log(y) + p.d * y).sum(-1)
+        p = self.predict(Moments(*wide_latent(o, torch.float32)))
+        y = saturated(y.to(p.c.dtype) + self.epsilon)
+        terms = torch.lgamma(p.c) - p.c * torch.log(p.d) - (p.c - 1) * torch.log(y) + saturated(p.d * y)
+        return of_rows(terms, o)
 
     def extra_repr(self) -> str:
         return f"epsilon={self.epsilon:g}"

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from torchnpn.metrics.checks import Array, classified, columns, require
+from torchnpn.metrics.checks import Array, at_most, classified, columns, require
 
 _ROUNDING = 1e-6  # far in a tail two float32 values of a distribution function may be out of order by so much
 
@@ -29,8 +29,7 @@ def reliability(probs: ArrayLike, labels: ArrayLike, bins: int = 15) -> Reliabil
         bins: Number of bins.
     """
     p, label = classified("reliability", probs, labels)
-    if bins < 1:
-        raise ValueError(f"reliability expects bins >= 1, got {bins}.")
+    at_most("reliability", "bins", bins)
     confidence, right = p.max(axis=1), p.argmax(axis=1) == label
     bin_of = np.digitize(confidence, np.linspace(0, 1, bins + 1)[1:-1], right=True)
     rows = np.bincount(bin_of, minlength=bins)
@@ -62,8 +61,7 @@ def calibration_curve(pit: ArrayLike, levels: int = 100) -> CalibrationCurve:
     """
     (u,) = columns("calibration_curve", pit=pit)
     require("calibration_curve", (u >= 0) & (u <= 1), "pit", u, "from 0 to 1")
-    if levels < 1:
-        raise ValueError(f"calibration_curve expects levels >= 1, got {levels}.")
+    at_most("calibration_curve", "levels", levels)
     expected = np.linspace(0, 1, levels + 1)
     return CalibrationCurve(expected, np.searchsorted(np.sort(u), expected, side="right") / u.size)
 

@@ -9,6 +9,8 @@ from numpy.typing import ArrayLike, NDArray
 
 Array = NDArray[Any]
 
+_LARGEST = np.finfo(np.float64).max
+_MOST = 1_000_000  # bins or levels
 _SUM_TOLERANCE = 1e-3  # float32 probabilities of a thousand classes add up well within it
 
 
@@ -28,6 +30,27 @@ def matching(metric: str, **arguments: ArrayLike) -> list[Array]:
                 "A column (rows, 1) becomes (rows,) by array.ravel()."
             )
     return [np.broadcast_to(array, shape) for array in arrays.values()]
+
+
+def finite(metric: str, **arguments: ArrayLike) -> list[Array]:
+    """The arguments in one common shape, all of them finite."""
+    arrays = matching(metric, **arguments)
+    for name, array in zip(arguments, arrays, strict=True):
+        require(metric, np.isfinite(array), name, array, "to be finite")
+    return arrays
+
+
+def at_most(metric: str, name: str, number: int) -> None:
+    """Raise for a number of bins or levels that is below one, or so large that it can only be a mistake."""
+    if number < 1:
+        raise ValueError(f"{metric} expects {name} >= 1, got {number}.")
+    if number > _MOST:
+        raise ValueError(f"{metric} expects {name} of at most {_MOST}, got {number}.")
+
+
+def saturated(values: Array) -> Array:
+    """Values beyond float64 at its largest number; they come from sums and squares of large numbers."""
+    return np.asarray(np.clip(values, -_LARGEST, _LARGEST))
 
 
 def columns(metric: str, **arguments: ArrayLike) -> list[Array]:

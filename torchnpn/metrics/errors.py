@@ -5,21 +5,26 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike
 
-from torchnpn.metrics.checks import Array, classified, matching, require
+from torchnpn.metrics.checks import Array, classified, finite, require, saturated
 
 
 def rmse(prediction: ArrayLike, target: ArrayLike) -> float:
     """Root of the mean squared difference."""
-    prediction, target = matching("rmse", prediction=prediction, target=target)
-    return float(np.sqrt(np.mean((prediction - target) ** 2)))
+    prediction, target = finite("rmse", prediction=prediction, target=target)
+    with np.errstate(over="ignore"):
+        error = saturated(prediction - target)
+        scale = np.abs(error).max()  # its square may overflow
+        return float(saturated(scale * np.sqrt(np.mean((error / scale) ** 2)))) if scale > 0 else 0.0
 
 
 def gaussian_nll(mean: ArrayLike, std: ArrayLike, y: ArrayLike) -> float:
     """Mean of -log N(y; mean, std²) = ½ z² + log std + ½ log 2π with z = (y - mean)/std, in nats."""
-    mean, std, y = matching("gaussian_nll", mean=mean, std=std, y=y)
+    mean, std, y = finite("gaussian_nll", mean=mean, std=std, y=y)
     require("gaussian_nll", std > 0, "std", std, "> 0")
-    z = (y - mean) / std
-    return float(np.mean(0.5 * z**2 + np.log(std)) + 0.5 * np.log(2 * np.pi))
+    with np.errstate(over="ignore"):
+        z = saturated(y - mean) / std
+        rows = saturated(0.5 * z**2) / z.size + np.log(std) / z.size
+        return float(saturated(rows.sum() + 0.5 * np.log(2 * np.pi)))
 
 
 def categorical_nll(probs: ArrayLike, labels: ArrayLike) -> float:  # (rows, classes), (rows,)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike
 
-from torchnpn.metrics.checks import Array, matching, numbers, require
+from torchnpn.metrics.checks import Array, matching, numbers, require, saturated
 
 
 def interval_coverage(low: ArrayLike, high: ArrayLike, y: ArrayLike) -> float:
@@ -16,7 +16,8 @@ def interval_coverage(low: ArrayLike, high: ArrayLike, y: ArrayLike) -> float:
 
 def interval_width(low: ArrayLike, high: ArrayLike) -> float:
     """Mean of high - low."""
-    return float(np.mean(_ordered("interval_width", low, high)))
+    width = _ordered("interval_width", low, high)
+    return float((width / width.size).sum())  # a sum of widths may overflow
 
 
 def interval_score(low: ArrayLike, high: ArrayLike, y: ArrayLike, level: float = 0.9) -> Array:
@@ -32,13 +33,17 @@ def interval_score(low: ArrayLike, high: ArrayLike, y: ArrayLike, level: float =
     """
     require("interval_score", np.array(0 < level < 1), "level", numbers("interval_score", "level", level), "in (0, 1)")
     low, high, y = matching("interval_score", low=low, high=high, y=y)
-    outside = np.maximum(low - y, 0) + np.maximum(y - high, 0)
-    return np.asarray(_ordered("interval_score", low, high) + 2 / (1 - level) * outside)
+    width = _ordered("interval_score", low, high)
+    with np.errstate(over="ignore"):
+        outside = np.where(y < low, low - y, np.where(y > high, y - high, 0.0))
+        return np.asarray(np.where(np.isinf(width), width, saturated(width + 2 / (1 - level) * outside)))
 
 
 def _ordered(metric: str, low: ArrayLike, high: ArrayLike) -> Array:
     """Widths of intervals whose ends are in order."""
     low, high = matching(metric, low=low, high=high)
-    width = np.asarray(high - low)
+    with np.errstate(over="ignore", invalid="ignore"):
+        width = np.where(low == high, 0.0, high - low)
     require(metric, width >= 0, "high - low", width, ">= 0")
-    return width
+    both_finite = np.isfinite(low) & np.isfinite(high)
+    return np.asarray(np.where(both_finite, saturated(width), width))

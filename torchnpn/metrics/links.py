@@ -107,21 +107,27 @@ def link_positions(links: ArrayLike, rows: ArrayLike, columns: ArrayLike) -> Pai
     """
     pairs = _sorted(links, "links")
     rows, columns = (np.asarray(numbers, dtype=np.int64) for numbers in (rows, columns))
-    count = 1 + max(int(part.max(initial=0)) for part in (pairs, rows, columns))
-    place = np.full((2, count), -1)
-    place[0, rows], place[1, columns] = np.arange(len(rows)), np.arange(len(columns))
     both = np.concatenate([pairs, pairs[:, ::-1]])
-    row, column = place[0, both[:, 0]], place[1, both[:, 1]]
+    row, column = _places(both[:, 0], rows), _places(both[:, 1], columns)
     inside = (row >= 0) & (column >= 0)
     keys = np.unique(row[inside] * len(columns) + column[inside])  # ten times as fast as unique rows
     return np.stack(np.divmod(keys, max(len(columns), 1)), axis=1)
+
+
+def _places(nodes: NDArray[np.int64], numbers: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Where each node stands among the numbers, -1 for those not there; no table as long as the largest number."""
+    if not len(numbers):
+        return np.full(len(nodes), -1)
+    order = np.argsort(numbers, kind="stable")
+    place = order[np.searchsorted(numbers, nodes, sorter=order).clip(max=len(numbers) - 1)]
+    return np.where(numbers[place] == nodes, place, -1)
 
 
 def _ranks(block: Tensor, links: Pairs, left_out: Pairs) -> Array:
     """The rank of each link among the candidates of its row."""
     if not len(links):
         return np.empty(0)
-    if not bool(block.sum(dtype=torch.float64).isfinite()):
+    if not bool(block.sum(dtype=torch.float64).isfinite()) and not bool(block.isfinite().all()):
         raise ValueError("link_quality expects finite scores, got others. Look for NaN in the codes.")
     if len(left_out):
         block = block.clone()
@@ -161,11 +167,15 @@ def _within(pairs: Pairs, first: int, end: int) -> Pairs:
 def _sorted(pairs: ArrayLike, name: str) -> Pairs:
     """Whole numbers (pairs, 2), by row."""
     given = np.asarray(pairs)
-    if given.ndim != 2 or given.shape[1] != 2 or (given.size and (given != np.floor(given)).any()):
+    if given.ndim != 2 or given.shape[1] != 2 or (given.size and not _are_whole(given)):
         raise ValueError(f"{name} expects pairs of whole numbers (pairs, 2), got {given.dtype} {given.shape}.")
     whole = given.astype(np.int64)
     by_row: Pairs = whole[np.argsort(whole[:, 0], kind="stable")]
     return by_row
+
+
+def _are_whole(numbers: Array) -> bool:
+    return bool((np.isfinite(numbers) & (numbers == np.floor(numbers)) & (np.abs(numbers) < 2**62)).all())
 
 
 def _ends(pairs: Pairs) -> str:

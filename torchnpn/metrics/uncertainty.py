@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.metrics import roc_auc_score
 
-from torchnpn.metrics.checks import Array, columns
+from torchnpn.metrics.checks import Array, columns, require
 
 
 class AccuracyByUncertainty(NamedTuple):
@@ -28,14 +28,15 @@ def accuracy_by_uncertainty(correct: ArrayLike, uncertainty: ArrayLike, groups: 
         uncertainty: (rows,) one number for each prediction; only its order matters.
         groups: Number of groups.
     """
-    right, doubt = columns("accuracy_by_uncertainty", correct=correct, uncertainty=uncertainty)
+    right, doubt = _answers("accuracy_by_uncertainty", correct, uncertainty)
     if not 1 <= groups <= right.size:
         raise ValueError(f"accuracy_by_uncertainty expects groups from 1 to {right.size} (rows), got {groups}.")
     parts = np.array_split(np.argsort(doubt, kind="stable"), groups)
     count = np.array([len(part) for part in parts])
     accuracy = np.array([right[part].mean() for part in parts])
     error = np.sqrt(accuracy * (1 - accuracy) / count + 1 / (4 * count**2)) / (1 + 1 / count)
-    return AccuracyByUncertainty(accuracy, error, np.array([doubt[part].mean() for part in parts]), count)
+    means = np.array([np.sum(doubt[part] / len(part)) for part in parts])  # a plain sum may overflow
+    return AccuracyByUncertainty(accuracy, error, means, count)
 
 
 class RiskCoverage(NamedTuple):
@@ -52,7 +53,7 @@ class RiskCoverage(NamedTuple):
 
 def risk_coverage(correct: ArrayLike, uncertainty: ArrayLike) -> RiskCoverage:
     """Error rate of the k most certain predictions, for every k."""
-    right, doubt = columns("risk_coverage", correct=correct, uncertainty=uncertainty)
+    right, doubt = _answers("risk_coverage", correct, uncertainty)
     right = right[np.argsort(doubt, kind="stable")]
     kept = np.arange(1, right.size + 1)
     return RiskCoverage(kept / right.size, np.cumsum(1 - right) / kept)
@@ -68,5 +69,15 @@ def ood_auroc(inside: ArrayLike, outside: ArrayLike) -> float:
         outside: (other rows,) uncertainties of data unlike it.
     """
     (near,), (far,) = columns("ood_auroc", inside=inside), columns("ood_auroc", outside=outside)
+    for name, values in (("inside", near), ("outside", far)):
+        require("ood_auroc", np.isfinite(values), name, values, "to be finite")
     is_outside = np.repeat([0, 1], [near.size, far.size])
     return float(roc_auc_score(is_outside, np.concatenate([near, far])))
+
+
+def _answers(metric: str, correct: ArrayLike, uncertainty: ArrayLike) -> tuple[Array, Array]:
+    """Which predictions are right, as zeros and ones, and their uncertainties."""
+    right, doubt = columns(metric, correct=correct, uncertainty=uncertainty)
+    require(metric, (right == 0) | (right == 1), "correct", right, "to be true or false, 1 or 0")
+    require(metric, np.isfinite(doubt), "uncertainty", doubt, "to be finite")
+    return right, doubt

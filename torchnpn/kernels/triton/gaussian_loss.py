@@ -7,6 +7,8 @@ With r = y - m, t = s + σ² and e the share of the ELBO, the loss of a row is t
 and for an upstream gradient g of the row, by t alone ∂t = ½ g (1 - e) (1 - r²/t)/t,
 
     ∂m = -g r ((1 - e)/t + e/σ²),    ∂s = ∂t + ½ g e/σ²,    ∂σ² = ∂t + ½ g e (1 - (r² + s)/σ²)/σ².
+
+Both are formed in float64, in which squares of float32 numbers are ordinary numbers, and saturate on the way out.
 """
 
 # mypy: ignore-errors
@@ -21,6 +23,7 @@ import triton.language as tl
 from torch import Tensor
 
 _TARGETS = 1024  # of a row, for one program
+_ROOM = 2.0**-34  # of the largest number: a gradient of σ² is still to be multiplied by σ² ≤ 5e9
 
 
 def rows(m: Tensor, s: Tensor, y: Tensor, noise: Tensor, elbo: float) -> Tensor:  # -> (*replicas, batch)
@@ -60,15 +63,17 @@ class _Rows(torch.autograd.Function):
         parts = triton.cdiv(targets, _TARGETS)
         by_m, by_s = torch.empty_like(m), torch.empty_like(s)
         shared = noise.shape[-1] == 1  # then one number a program, else one for each target of each row
-        by_noise = m.new_empty(replicas, batch, parts if shared else targets)
+        by_noise = m.new_empty(replicas, batch, parts if shared else targets, dtype=torch.float64)
         _backward[(batch, parts, replicas)](m, s, y, noise, g.contiguous(), by_m, by_s, by_noise, *ctx.arguments)
         total = by_noise.sum((1, 2), keepdim=True) if shared else by_noise.sum(1, keepdim=True)
-        return by_m, by_s, None, total, None, None
+        most = _ROOM * torch.finfo(noise.dtype).max
+        return by_m, by_s, None, total.clamp(-most, most).to(noise.dtype), None, None
 
 
 def _arguments(m: Tensor, y: Tensor, noise: Tensor, elbo: float, own: bool) -> tuple[Any, ...]:
     replica = y.stride(0) if own else 0
-    return replica, y.stride(1), m.shape[1], m.shape[2], elbo, noise.shape[-1] == 1, _TARGETS
+    most = torch.finfo(m.dtype).max
+    return replica, y.stride(1), m.shape[1], m.shape[2], elbo, most, noise.shape[-1] == 1, _TARGETS
 
 
 @triton.jit
@@ -85,7 +90,13 @@ def _at(m, s, y, noise, replica_stride, row_stride, batch, targets, SHARED: tl.c
         sigma2 = tl.load(noise + replica)
     else:
         sigma2 = tl.load(noise + replica * targets + target, mask=inside, other=1.0)
-    return at, inside, value.to(mean.dtype) - mean, variance, sigma2
+    residual = value.to(tl.float64) - mean.to(tl.float64)
+    return at, inside, _within(residual, 1e100), tl.minimum(variance.to(tl.float64), 1e100), sigma2.to(tl.float64)
+
+
+@triton.jit
+def _within(x, most: tl.constexpr):
+    return tl.minimum(tl.maximum(x, -most), most)
 
 
 @triton.jit
@@ -100,6 +111,7 @@ def _forward(
     batch,
     targets,
     elbo,
+    MOST: tl.constexpr,
     SHARED: tl.constexpr,
     TARGETS: tl.constexpr,
 ):
@@ -110,7 +122,8 @@ def _forward(
     loss = 0.5 * ((1 - elbo) * predictive + elbo * bound + 1.8378770664093453)  # log 2π
     row, replica = tl.program_id(0), tl.program_id(2).to(tl.int64)
     part = (replica * batch + row) * tl.num_programs(1) + tl.program_id(1)
-    tl.store(parts + part, tl.sum(tl.where(inside, loss, 0.0)))
+    total = _within(tl.sum(tl.where(inside, loss, 0.0)), MOST * 9.5367431640625e-07)  # 2^-20: rows can be summed
+    tl.store(parts + part, total)
 
 
 @triton.jit
@@ -128,17 +141,18 @@ def _backward(
     batch,
     targets,
     elbo,
+    MOST: tl.constexpr,
     SHARED: tl.constexpr,
     TARGETS: tl.constexpr,
 ):
     at, inside, r, variance, sigma2 = _at(m, s, y, noise, replica_stride, row_stride, batch, targets, SHARED, TARGETS)
     row, replica = tl.program_id(0), tl.program_id(2).to(tl.int64)
-    weight = tl.load(g + replica * batch + row)
+    weight = tl.load(g + replica * batch + row).to(tl.float64)
     t, bound = variance + sigma2, elbo / sigma2
     predictive = (1 - elbo) / t
     by_t = 0.5 * weight * predictive * (1 - r * r / t)
-    tl.store(by_m + at, -weight * r * (predictive + bound), mask=inside)
-    tl.store(by_s + at, by_t + 0.5 * weight * bound, mask=inside)
+    tl.store(by_m + at, _within(-weight * r * (predictive + bound), MOST), mask=inside)
+    tl.store(by_s + at, _within(by_t + 0.5 * weight * bound, MOST), mask=inside)
     by_sigma2 = by_t + 0.5 * weight * bound * (1 - (r * r + variance) / sigma2)
     if SHARED:
         part = (replica * batch + row) * tl.num_programs(1) + tl.program_id(1)
