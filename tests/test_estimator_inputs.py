@@ -76,7 +76,7 @@ def test_related_features_fill_each_other_s_gaps():
     assert gain.mean() > 0.3
     assert np.isfinite(conditional.predict(np.full((1, 4), np.nan))).all()
     with pytest.raises(ValueError, match="at most 300 features"):
-        NPNRegressor(missing="conditional").fit(np.ones((5, 301)), np.arange(5))
+        NPNRegressor(missing="conditional").fit(np.ones((12, 301)), np.arange(12))
 
 
 def test_training_on_missing_values_works():

@@ -81,7 +81,7 @@ HEADS = {
     "heteroscedastic": likelihoods.HeteroscedasticGaussian(2, elbo=1.0),
     "amounts": likelihoods.GammaAmounts(2),
     "proportions": likelihoods.BetaProportions(2),
-    "counts": likelihoods.PoissonCounts(),
+    "counts": likelihoods.PoissonCounts(elbo=0.25),
     "wide counts": likelihoods.NegativeBinomialCounts(3, initial_log_overdispersion=-1.25),
     "softmax mean": likelihoods.SoftmaxMean(3),
     "softmax": likelihoods.ScaledSoftmax(4),

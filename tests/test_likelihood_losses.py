@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+import scipy.stats
 import torch
 from scipy import stats
 from test_likelihoods import COUNTS, NAMED, PROPER, ROWS, TARGETS, quadrature
@@ -106,6 +107,50 @@ def test_zero_variance_is_the_ordinary_loss(name, torchs, dtype, point):
     tolerance = {"rtol": 1e-6 if dtype == torch.float64 else 2e-5, "atol": 1e-6}
     torch.testing.assert_close(loss, expected, **tolerance)
     torch.testing.assert_close(*(torch.autograd.grad(x.sum(), m)[0] for x in (loss, expected)), **tolerance)
+
+
+@pytest.mark.parametrize("elbo", [0.3, 1.0])
+@pytest.mark.parametrize("alpha", [0.0, 0.4])
+def test_counts_mix_predictive_and_elbo(elbo, alpha):
+    """-E log p(y | o) by quadrature for Poisson counts; for overdispersed ones the bound of the docstring, above it."""
+    m, s, y = np.array([[0.3, -1.0, 2.0]]), np.array([[0.5, 2.0, 0.01]]), np.array([[0.0, 3.0, 9.0]])
+    likelihoods = [
+        L.NegativeBinomialCounts(3, np.log(alpha), share) if alpha else L.PoissonCounts(share) for share in (0.0, elbo)
+    ]
+    o = Moments(*(torch.tensor(part) for part in (m, s)))
+    predictive, loss = (likelihood.loss(o, torch.tensor(y)).item() for likelihood in likelihoods)
+    bound = (loss - (1 - elbo) * predictive) / elbo
+    nodes, weights = np.polynomial.hermite_e.hermegauss(60)
+    rate = np.exp(m[..., None] + np.sqrt(s)[..., None] * nodes)
+    logs = scipy.stats.nbinom(1 / alpha, 1 / (1 + alpha * rate)) if alpha else scipy.stats.poisson(rate)
+    expected = -(logs.logpmf(y[..., None]) @ weights).sum() / weights.sum()
+    if alpha:
+        mean = np.exp(m + 0.5 * s)
+        at_mean = scipy.stats.nbinom(1 / alpha, 1 / (1 + alpha * mean)).logpmf(y)
+        assert bound > expected
+        expected = (0.5 * y * s - at_mean).sum()
+    np.testing.assert_allclose(bound, expected, rtol=1e-5)
+
+
+@pytest.mark.parametrize("elbo", [0.0, 0.3])
+@pytest.mark.parametrize("make", [L.PoissonCounts, L.NegativeBinomialCounts])
+def test_gradients_of_counts_in_closed_form_hold_beyond_the_limits(make, elbo):
+    """Latents that mean "surely 0", and others that no data lead to, against autograd."""
+    m, s = (
+        part.reshape(-1, 1).astype(np.float32) for part in np.meshgrid([-80.0, -20, 0, 3, 12], [0.01, 3.9, 4.5, 90])
+    )
+    y, share = np.resize([0.0, 1.0, 7.0], m.shape).astype(np.float32), np.full(len(m), 1 / len(m), np.float32)
+    likelihood = make(elbo=elbo)
+    found, expected = likelihood.loss_gradient(m, s, y, share), L.Likelihood.loss_gradient(likelihood, m, s, y, share)
+    np.testing.assert_allclose(found.loss, expected.loss, rtol=1e-3)  # 1 - p of huge means has few digits
+    for name in ("by_mean", "by_variance"):
+        np.testing.assert_allclose(getattr(found, name), getattr(expected, name), rtol=2e-3, atol=1e-6)
+
+
+def test_a_mean_of_counts_is_not_made_of_uncertainty():
+    """The mean is at most e^2.2 times the median rate, however uncertain the latent is."""
+    o = Moments(torch.tensor([[-12.0]]), torch.tensor([[500.0]]))
+    assert L.PoissonCounts().predict(o).mean.item() < np.exp(-12 + 2.2)
 
 
 def test_counts_keep_their_gradient_near_the_poisson_limit():

@@ -37,6 +37,11 @@ TARGETS = {
     "gamma": (likelihoods.GammaAmounts(), RNG.gamma(2, size=(ROWS, 1))),
     "counts": (likelihoods.NegativeBinomialCounts(), RNG.poisson(3, size=(ROWS, 1)).astype(float)),
     "poisson": (likelihoods.PoissonCounts(), RNG.poisson(3, size=(ROWS, 1)).astype(float)),
+    "counts with ELBO": (
+        likelihoods.NegativeBinomialCounts(2, elbo=0.3),
+        RNG.poisson(3, size=(ROWS, 2)).astype(float),
+    ),
+    "poisson with ELBO": (likelihoods.PoissonCounts(elbo=0.3), RNG.poisson(3, size=(ROWS, 1)).astype(float)),
     "beta": (likelihoods.BetaProportions(), RNG.uniform(0.1, 0.9, size=(ROWS, 1))),
     "classes": (likelihoods.ScaledSoftmax(4), RNG.integers(4, size=ROWS)),
 }

@@ -23,7 +23,7 @@ AMOUNTS = scipy.sparse.csr_matrix(np.random.default_rng(1).uniform(0.1, 0.9, (BA
 CASES = {  # targets, and the likelihood for so many of them
     "noise": (COUNTS, lambda replicas: likelihoods.GaussianNoise(replicas=replicas)),
     "noises": (COUNTS, lambda replicas: likelihoods.GaussianNoise(OUTPUTS, replicas=replicas)),
-    "counts": (COUNTS, lambda replicas: likelihoods.PoissonCounts()),
+    "counts": (COUNTS, lambda replicas: likelihoods.PoissonCounts(elbo=0.5)),
     "dispersed counts": (COUNTS, lambda replicas: likelihoods.NegativeBinomialCounts(OUTPUTS, replicas=replicas)),
     "amounts": (AMOUNTS, lambda replicas: likelihoods.GammaAmounts(OUTPUTS, elbo=0.5, replicas=replicas)),
     "proportions": (AMOUNTS, lambda replicas: likelihoods.BetaProportions(replicas=replicas)),

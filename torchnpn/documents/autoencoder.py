@@ -25,6 +25,7 @@ from torchnpn.nn import Linear, Saturating, Sequential
 from torchnpn.nn.activation import BY_NAME
 from torchnpn.priors import EmpiricalBayes, IsotropicGaussian, Prior
 from torchnpn.training import History, Recipe, constant, train
+from torchnpn.training.size import check_size
 
 _LOSSES = {  # by family
     "gaussian": ("bce", "gaussian", "l2"),
@@ -169,6 +170,7 @@ class Autoencoder:
             means: (terms,) of the targets, where the outputs start.
         """
         generator = torch.Generator().manual_seed(self.seed)
+        check_size(self._sizes(x.shape[1]), min(self.batch_size, x.shape[0]))
         network = self.layers(x.shape[1], generator)
         start = start_gaussian_ if self.family == "gaussian" else start_positive_
         start(network, x, self._outputs_of(means), self.initial_variance, generator)
@@ -176,19 +178,22 @@ class Autoencoder:
 
     def layers(self, terms: int, generator: torch.Generator | None = None) -> Sequential:
         """Its layers for so many terms, with any weights."""
-        sizes = [terms, *self.hidden, *reversed(self.hidden[:-1]), terms]
         options: dict[str, Any] = {
             "bias": self.bias,
             "family": "gaussian" if self.family == "gaussian" else "gamma",
             "generator": generator,
         }
         layers: list[nn.Module] = [Masking(self.masking)]
-        for number, (n_in, n_out) in enumerate(itertools.pairwise(sizes)):
+        for number, (n_in, n_out) in enumerate(itertools.pairwise(self._sizes(terms))):
             if number == 0:
                 layers.append(WordLinear(n_in, n_out, input_noise=self.input_noise, **options))
             else:
                 layers += [self._activation(), Linear(n_in, n_out, **options)]
         return Sequential(*layers)
+
+    def _sizes(self, terms: int) -> list[int]:
+        """Of inputs, hidden layers and outputs."""
+        return [terms, *self.hidden, *reversed(self.hidden[:-1]), terms]
 
     def _activation(self) -> nn.Module:
         if self.activation == "identity":

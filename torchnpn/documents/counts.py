@@ -8,6 +8,7 @@ import numpy as np
 import scipy.sparse
 
 Counts: TypeAlias = scipy.sparse.csr_matrix
+LARGEST = 1e30  # of a count: sums over a document are float32 numbers yet
 
 
 def checked_counts(counts: Any, features: int | None = None, *, whole: bool = False) -> Counts:
@@ -23,7 +24,7 @@ def checked_counts(counts: Any, features: int | None = None, *, whole: bool = Fa
     """
     if not scipy.sparse.issparse(counts) and np.ndim(counts) != 2:
         raise ValueError(f"counts expects a matrix (documents, terms), got {np.ndim(counts)} dimensions.")
-    matrix = scipy.sparse.csr_matrix(counts, dtype=np.float32, copy=True)
+    matrix = scipy.sparse.csr_matrix(counts, dtype=np.float64, copy=True)
     if 0 in matrix.shape:
         raise ValueError(f"counts expects at least one document and one term, got shape {matrix.shape}.")
     if features is not None and matrix.shape[1] != features:
@@ -34,16 +35,18 @@ def checked_counts(counts: Any, features: int | None = None, *, whole: bool = Fa
     matrix.eliminate_zeros()
     for valid, words in (
         (np.isfinite(matrix.data), "that are finite"),
+        (matrix.data <= LARGEST, f"up to {LARGEST:g}"),
         (matrix.data > 0, "≥ 0"),
         (not whole or matrix.data == np.floor(matrix.data), "that are whole numbers, for this loss"),
     ):
         wrong = matrix.data[~np.broadcast_to(valid, matrix.data.shape)]
         if wrong.size:
             raise ValueError(f"counts expects numbers {words}, got {wrong[0]}. {_HINTS[words]}")
-    return matrix
+    return matrix.astype(np.float32)
 
 
 _HINTS = {
+    f"up to {LARGEST:g}": "Divide each document by its largest count.",
     "that are finite": "A word that was not counted is 0.",
     "≥ 0": "Pass the counts themselves, not centred ones.",
     "that are whole numbers, for this loss": 'Pass counts before tf-idf or scaling, or take loss="bce" or "l2".',

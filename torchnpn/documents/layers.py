@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import scipy.sparse
-import torch
 from torch import Tensor, nn
 
 from torchnpn import maps
@@ -13,7 +12,7 @@ from torchnpn.families import Poisson
 from torchnpn.kernels import sparse_linear
 from torchnpn.kernels.sparse_linear import SparseBatch
 from torchnpn.moments import Moments
-from torchnpn.nn import Linear
+from torchnpn.nn import Linear, sampling
 from torchnpn.nn.convert import as_moments
 from torchnpn.training.sparse_rows import SparseRows
 
@@ -41,8 +40,7 @@ class Masking(nn.Module):
         words = as_words(x)
         if not self.training or self.p == 0:
             return words
-        kept = torch.rand_like(words.values) >= self.p
-        return words._replace(values=words.values * kept / (1 - self.p))
+        return words._replace(values=words.values * sampling.kept(words.values, self.p))
 
     def extra_repr(self) -> str:
         return f"p={self.p:g}"

@@ -11,15 +11,16 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
-from sklearn.utils import check_random_state
 from sklearn.utils.metaestimators import available_if
-from sklearn.utils.validation import check_array, check_is_fitted, validate_data
+from sklearn.utils.validation import check_array, check_is_fitted
 
 from torchnpn.documents import GAMMA, GAUSSIAN, POISSON, Autoencoder, JointMoments, Reconstruction
 from torchnpn.estimators import state
+from torchnpn.estimators.atomic import all_or_nothing
 from torchnpn.estimators.autoencoder_progress import tell
 from torchnpn.estimators.base import Progress
 from torchnpn.estimators.table_autoencoder import TableAutoencoder
+from torchnpn.estimators.validation import check_enough_rows, checked_data, checked_weight, seed_of
 from torchnpn.estimators.word_autoencoder import WordAutoencoder, refuse_for_words
 from torchnpn.likelihoods import Likelihood
 from torchnpn.moments import Moments
@@ -159,6 +160,7 @@ class NPNAutoencoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
 
     # Training ----------------------------------------------------------------------------------------------------
 
+    @all_or_nothing
     def fit(
         self,
         X: Any,
@@ -182,7 +184,9 @@ class NPNAutoencoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
         X = self._check_rows(X, reset=True)
         if self._of_words:
             refuse_for_words(sample_weight=sample_weight, X_variance=X_variance)
-            settings = self._word_settings(int(check_random_state(self.random_state).randint(2**31 - 1)), X.shape[0])
+        check_enough_rows(self, X, checked_weight(sample_weight, X))
+        if self._of_words:
+            settings = self._word_settings(seed_of(self.random_state), X.shape[0])
             told = self.verbose or progress is not None
             callback = partial(tell, self.verbose, settings.epochs, progress) if told else None
             self._take(WordAutoencoder.fit(X, settings, callback))
@@ -268,7 +272,7 @@ class NPNAutoencoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
 
     def _check_rows(self, X: Any, reset: bool) -> Any:
         words = self._of_words if reset else isinstance(self.body_, WordAutoencoder)
-        return validate_data(
+        return checked_data(
             self,
             X,
             accept_sparse="csr",
@@ -298,7 +302,7 @@ class NPNAutoencoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
         networks, with a sum of about 10.
         """
         body = self._fitted(None)
-        Z = check_array(Z, dtype=np.float32)
+        Z = check_array(Z, dtype=np.float64)
         if Z.shape[1] != self._n_features_out:
             raise ValueError(f"inverse_transform expects codes of {self._n_features_out} units, got {Z.shape[1]}.")
         return body.inverse_transform(Z)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import math
 import numbers
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
@@ -13,15 +14,15 @@ import scipy.sparse
 import torch
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
-from sklearn.utils import check_random_state
-from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
-from torch import nn
+from sklearn.utils.validation import check_is_fitted
 from torch.optim import Optimizer
 
 from torchnpn.estimators import state
 from torchnpn.estimators.ensemble import replicas_of, started, take_back_, trainees
 from torchnpn.estimators.inputs import Inputs, check_variance
 from torchnpn.estimators.plan import Plan, ramp
+from torchnpn.estimators.precise import in_float64
+from torchnpn.estimators.validation import checked_data, seed_of, short
 from torchnpn.likelihoods import Likelihood, VarianceParts, mixture_parts
 from torchnpn.moments import Moments
 from torchnpn.nn import Linear, Sequential, mlp
@@ -29,17 +30,18 @@ from torchnpn.nn.activation import BY_NAME
 from torchnpn.priors import EmpiricalBayes
 from torchnpn.training import History, Recipe, adam, constant, resolve_device, small, train
 from torchnpn.training.members import mean_history, member
+from torchnpn.training.size import check_size
 
 Array = NDArray[Any]
 Progress = Callable[[float], None]
 _CHUNK = 8192  # rows that pass through the network at a time
 _BIAS_SPREAD = 0.5  # standard deviation of the first biases at the start, in those of the features
-_MOST_LAYERS, _MOST_UNITS = 100, 10**8
+_MOST_LAYERS, _MOST_UNITS, _MOST_MEMBERS, _MOST_EPOCHS = 100, 10**8, 1_000, 100_000
 _RANGES: dict[str, tuple[Callable[[Any], bool], str]] = {
-    "learning_rate": (lambda x: 0 < x < np.inf, "above 0"),
-    "kl_weight": (lambda x: 0 <= x < np.inf, "≥ 0"),
+    "learning_rate": (lambda x: 1e-30 <= x <= 10, "above 0 (1e-30) and up to 10"),
+    "kl_weight": (lambda x: 0 <= x <= 1e6, "from 0 to 1e6"),
     "dropout": (lambda x: 0 <= x < 1, "from 0 to below 1"),
-    "adversarial": (lambda x: 0 <= x < np.inf, "≥ 0"),
+    "adversarial": (lambda x: 0 <= x <= 1e6, "from 0 to 1e6"),
 }
 
 
@@ -88,17 +90,11 @@ class NPNEstimator(BaseEstimator):  # type: ignore[misc]
             "ensure_all_finite": "allow-nan",
             "reset": reset,
         }
-        checked = validate_data(self, X, *y, **common, **options)
+        checked = checked_data(self, X, *y, **common, **options)
         rows = checked[0] if y else checked
         if scipy.sparse.issparse(rows) and np.isnan(rows.data).any():
             raise ValueError("Sparse X expects numbers, got NaN. Missing values need a dense array: X.toarray().")
         return checked
-
-    def _check_weight(self, sample_weight: Any, X: Any) -> Array | None:
-        if sample_weight is None:
-            return None
-        weight: Array = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
-        return weight
 
     def _check_subsets(self, subsets: Any, X: Any, weight: Array | None) -> Array | None:
         """Rows of each member, (members, n)."""
@@ -120,25 +116,31 @@ class NPNEstimator(BaseEstimator):  # type: ignore[misc]
     def _check_settings(self) -> None:
         """Raise for settings that no network can be made of."""
         self._check_hidden(self.hidden)
-        for name in ("batch_size", "max_epochs"):
+        for name, most in (("batch_size", math.inf), ("max_epochs", _MOST_EPOCHS)):
             value = getattr(self, name)
-            if value is not None and not _is_count(value):
-                raise ValueError(f"{name} expects a whole number above zero, or None to choose it, got {value!r}.")
-        if not _is_count(self.n_estimators):
-            raise ValueError(f"n_estimators expects a whole number above zero, got {self.n_estimators!r}.")
+            if value is not None and not (_is_count(value) and value <= most):
+                limit = "above zero" if most == math.inf else f"from 1 to {most:,}"
+                raise ValueError(f"{name} expects a whole number {limit}, or None to choose it, got {short(value)}.")
+        if not (_is_count(self.n_estimators) and self.n_estimators <= _MOST_MEMBERS):
+            raise ValueError(
+                f"n_estimators expects a whole number from 1 to {_MOST_MEMBERS:,}, got {short(self.n_estimators)}."
+            )
         for name, (fits, words) in _RANGES.items():
             value = getattr(self, name)
             if isinstance(value, bool) or not isinstance(value, numbers.Real) or not fits(value):
-                raise ValueError(f"{name} expects a number {words}, got {value!r}.")
+                raise ValueError(f"{name} expects a number {words}, got {short(value)}.")
         if self.missing not in ("marginal", "conditional"):
-            raise ValueError(f'missing expects "marginal" or "conditional", got {self.missing!r}.')
-        if self.activation not in BY_NAME:
-            raise ValueError(f"activation expects one of {', '.join(BY_NAME)}, got {self.activation!r}.")
+            raise ValueError(f'missing expects "marginal" or "conditional", got {short(self.missing)}.')
+        if not isinstance(self.activation, str) or self.activation not in BY_NAME:
+            raise ValueError(f"activation expects one of {', '.join(BY_NAME)}, got {short(self.activation)}.")
 
     def _check_hidden(self, hidden: Any) -> None:
         sizes = hidden if isinstance(hidden, (tuple, list)) else [0]
         if len(sizes) > _MOST_LAYERS or not all(_is_count(size) and size <= _MOST_UNITS for size in sizes):
-            raise ValueError(f"hidden expects a tuple of layer sizes such as (50,), got {str(hidden)[:80]!r}.")
+            raise ValueError(
+                f"hidden expects a tuple of layer sizes such as (50,), at most {_MOST_LAYERS} layers of at most "
+                f"{_MOST_UNITS:,} units, got {short(hidden)}."
+            )
 
     # Training ----------------------------------------------------------------------------------------------------
 
@@ -147,9 +149,11 @@ class NPNEstimator(BaseEstimator):  # type: ignore[misc]
         """Leading dimensions of the tensors of network and likelihood."""
         return () if self.n_estimators == 1 else (int(self.n_estimators),)
 
-    def _start(self, n_in: int, n_out: int, likelihood: Likelihood) -> None:
-        """A new network, its random numbers drawn from `random_state`."""
-        self._seed = int(check_random_state(self.random_state).randint(2**31 - 1))
+    def _start(self, rows: int, n_in: int, n_out: int, likelihood: Likelihood) -> None:
+        """A new network to be trained on so many rows, its random numbers drawn from `random_state`."""
+        resolve_device(self.device)
+        self._seed = seed_of(self.random_state)
+        check_size(self._sizes(n_in, n_out), self._plan(rows).batch_size, self.n_estimators)
         self.network_ = started(partial(self._build, n_in, n_out), self._replicas, self._seed)
         self.likelihood_ = likelihood
         self.history_, self._rows_seen, self._averages = History(), 0.0, []
@@ -157,7 +161,11 @@ class NPNEstimator(BaseEstimator):  # type: ignore[misc]
     def _build(
         self, n_in: int, n_out: int, generator: torch.Generator | None = None, replicas: tuple[int, ...] = ()
     ) -> Sequential:
-        return self._network([n_in, *self.hidden, n_out], generator, replicas)
+        return self._network(self._sizes(n_in, n_out), generator, replicas)
+
+    def _sizes(self, n_in: int, n_out: int) -> list[int]:
+        """Of inputs, hidden layers and outputs."""
+        return [n_in, *map(int, self.hidden), n_out]
 
     def _network(
         self, sizes: Sequence[int], generator: torch.Generator | None, replicas: tuple[int, ...] = ()
@@ -229,6 +237,9 @@ class NPNEstimator(BaseEstimator):  # type: ignore[misc]
 
     def _train_on(self, x: Any, y: Any, weight: Array | None) -> None:
         """One pass over more rows, from where the weights are; the KL counts once over all rows seen."""
+        self.network_, self.likelihood_ = copy.deepcopy(
+            (self.network_, self.likelihood_)
+        )  # the old ones stay as they are
         rows = len(y) if weight is None else float(weight.sum())
         self._rows_seen += rows
         data = (x, y) if weight is None else (x, y, weight)
@@ -243,7 +254,7 @@ class NPNEstimator(BaseEstimator):  # type: ignore[misc]
             """Adam, with the averages of the calls before."""
             made.append(adam(parameters, lr))
             if before is not None:
-                made[-1].load_state_dict(before)
+                made[-1].load_state_dict(copy.deepcopy(before))
             return made[-1]
 
         for before, (network, likelihood, seed) in zip(averages, every, strict=True):
@@ -265,21 +276,23 @@ class NPNEstimator(BaseEstimator):  # type: ignore[misc]
     # Prediction --------------------------------------------------------------------------------------------------
 
     @torch.no_grad()
-    def _latent(self, X: Any, X_variance: Any = None, network: nn.Module | None = None) -> Moments:
-        """Moments of the network's output for each row, (*replicas, rows, outputs), on the CPU, in float64.
+    def _latent(self, X: Any, X_variance: Any = None, modules: int | None = None) -> Moments:
+        """Moments of the network's output, or that of its first modules, (*replicas, rows, outputs), in float64.
 
         On a CPU the network itself runs in float64, so that a row's prediction does not depend on its neighbours in
         the batch; on a GPU in float32.
         """
         X = self._check_rows(X, reset=False)
         x = self.inputs_.moments(X, check_variance(X_variance, X))
-        network = self.network_ if network is None else network
-        device = next(network.parameters()).device
-        if device.type == "cpu":
-            network = copy.deepcopy(network).double()
-        like = next(network.parameters())
-        parts = [network(_like(_rows(x, slice(i, i + _CHUNK)), like)) for i in range(0, X.shape[0], _CHUNK)]
+        network = in_float64(self.network_)
+        like, called = next(network.parameters()), network if modules is None else network[:modules]
+        parts = [called(_like(_rows(x, slice(i, i + _CHUNK)), like)) for i in range(0, X.shape[0], _CHUNK)]
         means, variances = (torch.cat([part[i].double().cpu() for part in parts], -2) for i in (0, 1))
+        if not (means.isfinite().all() and variances.isfinite().all()):
+            raise ValueError(
+                "X expects values for which the network's output is a floating-point number, got some too far from the "
+                "training rows. Look for a wrong unit or a code for missing values; what is missing is NaN."
+            )
         return Moments(means, variances)
 
     def _variance_parts(self, o: Moments) -> VarianceParts:

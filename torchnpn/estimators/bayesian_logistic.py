@@ -11,15 +11,19 @@ import torch
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 from torchnpn.estimators import state
-from torchnpn.estimators.inputs import check_variance
+from torchnpn.estimators.atomic import all_or_nothing
+from torchnpn.estimators.inputs import check_variance, largest_of
 from torchnpn.estimators.logistic_posterior import MOST_FEATURES, Rows, learnt, linear_moments
+from torchnpn.estimators.validation import check_enough_rows, checked_data, checked_weight, short
 from torchnpn.maps import accurate
 from torchnpn.moments import Moments
 
 Array = NDArray[Any]
+_LARGEST = 1e60  # of a feature: its square, times a variance of its weight, is a float64 number yet
+_MOST_ROUNDS = 100_000
 _METHODS, _PRIORS = ("laplace", "variational"), ("evidence", "ard")
 
 
@@ -86,6 +90,7 @@ class BayesianLogisticRegression(ClassifierMixin, BaseEstimator):  # type: ignor
         self.method, self.precision, self.fit_intercept = method, precision, fit_intercept
         self.max_iter, self.tol = max_iter, tol
 
+    @all_or_nothing
     def fit(self, X: Any, y: Any, sample_weight: Any = None, X_variance: Any = None) -> Self:
         """Learn from rows X (rows, features) and labels y (rows,).
 
@@ -96,13 +101,16 @@ class BayesianLogisticRegression(ClassifierMixin, BaseEstimator):  # type: ignor
             X_variance: Variances of the features: a number, one for each feature, or the shape of X.
         """
         self._check_settings()
-        X, y = validate_data(self, X, y, dtype=[np.float64, np.float32])
+        X, y = checked_data(self, X, y, dtype=[np.float64, np.float32], reset=True)
+        _check_size(X)
         check_classification_targets(y)
-        weight = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
+        given = checked_weight(sample_weight, X)
+        weight = np.ones(len(X)) if given is None else given
         self.classes_ = np.unique(y[weight > 0])
         if len(self.classes_) < 2:
             raise ValueError(f"A classifier expects at least two classes, got one class: {self.classes_.tolist()}.")
         variance = check_variance(X_variance, X)
+        check_enough_rows(self, X, given)
         positive = self.classes_[1:] if len(self.classes_) == 2 else self.classes_
         posteriors = [
             learnt(
@@ -125,20 +133,24 @@ class BayesianLogisticRegression(ClassifierMixin, BaseEstimator):  # type: ignor
         return self
 
     def _check_settings(self) -> None:
-        if self.method not in _METHODS:
+        if not isinstance(self.method, str) or self.method not in _METHODS:
             raise ValueError(f'method expects "laplace" or "variational", got {self.method!r}.')
         number = isinstance(self.precision, numbers.Real) and not isinstance(self.precision, bool)
         if self.precision not in _PRIORS and not (number and 0 < self.precision < math.inf):  # type: ignore[operator]
             raise ValueError(f'precision expects "evidence", "ard" or a number above 0, got {self.precision!r}.')
-        if isinstance(self.max_iter, bool) or not isinstance(self.max_iter, numbers.Integral) or self.max_iter < 1:
-            raise ValueError(f"max_iter expects a whole number above 0, got {self.max_iter!r}.")
+        whole = isinstance(self.max_iter, numbers.Integral) and not isinstance(self.max_iter, bool)
+        if not whole or not 1 <= self.max_iter <= _MOST_ROUNDS:
+            raise ValueError(
+                f"max_iter expects a whole number above 0 and up to {_MOST_ROUNDS:,}, got {short(self.max_iter)}."
+            )
         if isinstance(self.tol, bool) or not isinstance(self.tol, numbers.Real) or not 0 < self.tol < math.inf:
             raise ValueError(f"tol expects a number above 0, got {self.tol!r}.")
 
     def decision_moments(self, X: Any, X_variance: Any = None) -> Moments:
         """Mean and variance of a = w·x + b for each row, as arrays (rows,); (rows, classes) for more than two."""
         check_is_fitted(self, "coef_")
-        X = validate_data(self, X, dtype=[np.float64, np.float32], reset=False)
+        X = checked_data(self, X, dtype=[np.float64, np.float32], reset=False)
+        _check_size(X)
         rows = Rows(X, check_variance(X_variance, X), np.empty(0), np.empty(0), bool(self.fit_intercept))
         mean, variance = (np.empty((len(X), len(self.coef_))) for _ in range(2))
         for part, x, s in rows.chunks():
@@ -162,9 +174,8 @@ class BayesianLogisticRegression(ClassifierMixin, BaseEstimator):  # type: ignor
         return scaled
 
     def predict_log_proba(self, X: Any, X_variance: Any = None) -> Array:
-        """Logarithms of `predict_proba`."""
-        with np.errstate(divide="ignore"):
-            logs: Array = np.log(self.predict_proba(X, X_variance))
+        """Logarithms of `predict_proba`; -708 for a probability that is too small for float64."""
+        logs: Array = np.log(np.maximum(self.predict_proba(X, X_variance), np.finfo(np.float64).tiny))
         return logs
 
     def predict(self, X: Any, X_variance: Any = None) -> Array:
@@ -219,3 +230,14 @@ class BayesianLogisticRegression(ClassifierMixin, BaseEstimator):  # type: ignor
             if set(found) != set(expected):
                 raise ValueError(f"An estimator expects the {kind} {sorted(expected)}, got {sorted(found)}.")
         return model
+
+
+def _check_size(X: Array) -> None:
+    """Raise for features whose squares are too large."""
+    largest = largest_of(X)
+    if largest > _LARGEST:
+        column = int(np.abs(X).max(axis=0).argmax())
+        raise ValueError(
+            f"X expects features up to {_LARGEST:g} in size, got {largest:.4g} in column {column} (from 0). Scale the "
+            "features alike, for instance to unit variance."
+        )

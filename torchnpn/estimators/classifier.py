@@ -12,13 +12,16 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted
 
 from torchnpn.estimators import state
+from torchnpn.estimators.atomic import all_or_nothing
 from torchnpn.estimators.base import NPNEstimator, Progress
 from torchnpn.estimators.ensemble import replicas_of
 from torchnpn.estimators.inputs import Inputs, check_variance
 from torchnpn.estimators.predictive import ClassPredictive
+from torchnpn.estimators.validation import check_enough_rows, checked_weight
 from torchnpn.likelihoods import Likelihood, ScaledSoftmax, VarianceParts, mixed
 
 Array = NDArray[Any]
+_LEAST = np.finfo(np.float64).tiny
 
 
 class NPNClassifier(ClassifierMixin, NPNEstimator):  # type: ignore[misc]
@@ -83,6 +86,7 @@ class NPNClassifier(ClassifierMixin, NPNEstimator):  # type: ignore[misc]
 
     # Learning ----------------------------------------------------------------------------------------------------
 
+    @all_or_nothing
     def fit(
         self,
         X: Any,
@@ -106,13 +110,15 @@ class NPNClassifier(ClassifierMixin, NPNEstimator):  # type: ignore[misc]
         self._check_settings()
         X, y = self._check_rows(X, y, reset=True)
         check_classification_targets(y)
-        weight = self._check_weight(sample_weight, X)
+        weight = checked_weight(sample_weight, X)
         rows = self._check_subsets(subsets, X, weight)
         self._begin(X, np.unique(y), weight)
         x = self.inputs_.moments(X, check_variance(X_variance, X))
+        check_enough_rows(self, X, weight)
         self._train(x, self._numbers(y), weight, progress, rows)
         return self
 
+    @all_or_nothing
     def partial_fit(
         self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None, X_variance: Any = None
     ) -> NPNClassifier:
@@ -129,7 +135,7 @@ class NPNClassifier(ClassifierMixin, NPNEstimator):  # type: ignore[misc]
         first = not hasattr(self, "network_")
         X, y = self._check_rows(X, y, reset=first)
         check_classification_targets(y)
-        weight = self._check_weight(sample_weight, X)
+        weight = checked_weight(sample_weight, X)
         if first:
             if classes is None:
                 raise ValueError("partial_fit expects classes= in its first call: all labels that will ever come.")
@@ -144,7 +150,7 @@ class NPNClassifier(ClassifierMixin, NPNEstimator):  # type: ignore[misc]
             raise ValueError(f"A classifier expects at least two classes, got one class: {classes.tolist()}.")
         self.classes_ = classes
         self.inputs_ = Inputs.learn(X, weight, self.missing)
-        self._start(X.shape[1], len(classes), ScaledSoftmax(len(classes)))
+        self._start(X.shape[0], X.shape[1], len(classes), ScaledSoftmax(len(classes)))
 
     def _numbers(self, y: Array) -> Array:
         """Labels as numbers from zero."""
@@ -167,9 +173,8 @@ class NPNClassifier(ClassifierMixin, NPNEstimator):  # type: ignore[misc]
         return self.predict_dist(X, X_variance=X_variance).probs
 
     def predict_log_proba(self, X: Any, *, X_variance: Any = None) -> Array:
-        """Logarithms of `predict_proba`."""
-        with np.errstate(divide="ignore"):
-            logs: Array = np.log(self.predict_proba(X, X_variance=X_variance))
+        """Logarithms of `predict_proba`; -708 for a probability that is too small for float64."""
+        logs: Array = np.log(np.maximum(self.predict_proba(X, X_variance=X_variance), _LEAST))
         return logs
 
     def predict_dist(self, X: Any, *, X_variance: Any = None) -> ClassPredictive:

@@ -33,7 +33,7 @@ def started(
     networks = [build(torch.Generator().manual_seed(seed + k), ()) for k in range(count)]
     if not replicas:
         return networks[0]
-    together = build(None, replicas)
+    together = build(torch.Generator().manual_seed(seed), replicas)  # of which nothing is left
     assemble_(together, networks)
     return together
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, NoReturn
 
 import numpy as np
 import scipy.sparse
@@ -14,6 +14,8 @@ from torchnpn.moments import Moments
 
 Array = NDArray[Any]
 _CHUNK = 65_536  # rows that are float64 at a time
+LARGEST = 1e15  # of a standardised value: its square, times weights and summed, is a float32 number yet
+_LARGEST_RAW = 1e290  # of a value: sums over rows are float64 numbers yet
 
 
 class Inputs(NamedTuple):
@@ -32,6 +34,9 @@ class Inputs(NamedTuple):
     @classmethod
     def learn(cls, X: Any, weight: Array | None, missing: str = "marginal") -> Inputs:
         """Weighted means and variances of the values that are there, and correlations if they are asked for."""
+        _check_raw(X)
+        if weight is not None and not weight.all():
+            X, weight = X[weight > 0], weight[weight > 0]  # others say nothing, however far out they are
         if scipy.sparse.issparse(X):
             return cls._learn_sparse(X, weight)
         w = np.ones(len(X)) if weight is None else weight
@@ -49,7 +54,8 @@ class Inputs(NamedTuple):
             square += w[rows] @ np.where(np.isnan(X[rows]), 0.0, (X[rows] - center) / unit) ** 2
         std = unit * np.sqrt(square / np.where(known > 0, known, 1.0))
         constant = ~(std > 1e-12 * np.abs(center))  # what rounding leaves of a constant column is not a feature
-        scale, correlation = np.where(constant, 1.0, std), np.empty((0, 0))
+        rounding = np.maximum(1.0, 1e-12 * np.abs(center))
+        scale, correlation = np.where(constant, rounding, std), np.empty((0, 0))
         if missing == "conditional":
             if len(center) > MOST_FEATURES:
                 raise ValueError(
@@ -64,7 +70,7 @@ class Inputs(NamedTuple):
         w = np.ones(X.shape[0]) if weight is None else weight
         largest = abs(X).max(axis=0).toarray().ravel()
         scale = np.where(largest > 0, largest, 1.0)
-        z = X.multiply(1 / scale).tocsr()
+        z = _divided(X, scale)
         mean = z.T @ w / w.sum()
         variance = np.maximum(z.multiply(z).T @ w / w.sum() - mean**2, 0.0)
         return cls(np.zeros_like(scale), scale, mean, variance, np.empty((0, 0)))
@@ -76,16 +82,22 @@ class Inputs(NamedTuple):
         that its row has; a value with a measurement error has that variance, in the units of the square of the feature.
         """
         if scipy.sparse.issparse(X):
-            return X.multiply(1 / self.scale).tocsr().astype(np.float32)
+            scaled = _divided(X, self.scale)
+            if (entry := _too_far(scaled.data)) is not None:
+                self._refuse(int(np.searchsorted(X.indptr, entry, "right")) - 1, int(X.indices[entry]))
+            return scaled.astype(np.float32)
         z = np.empty(X.shape, np.float32)
         s = None if X_variance is None else np.empty(X.shape, np.float32)
         for rows in _chunks(len(X)):
-            scaled = (X[rows] - self.center) / self.scale
+            with np.errstate(over="ignore"):  # what is too large is refused in words
+                scaled = (X[rows] - self.center) / self.scale
+            if (entry := _too_far(scaled)) is not None:
+                self._refuse(rows.start + entry // X.shape[1], entry % X.shape[1])
             missing = np.isnan(scaled)
             if s is None and missing.any():
                 s = np.zeros(X.shape, np.float32)
             if s is not None:
-                error = 0.0 if X_variance is None else X_variance[rows] / self.scale**2
+                error = 0.0 if X_variance is None else self._scaled_variance(X_variance[rows])
                 s[rows] = np.where(missing, self.variance, error)
             z[rows] = np.where(missing, self.mean, scaled)
             if len(self.correlation) and missing.any():
@@ -93,6 +105,54 @@ class Inputs(NamedTuple):
                 z[rows] = mean
                 s[rows] = np.where(missing, variance * self.variance, s[rows])  # type: ignore[index]
         return Moments(torch.from_numpy(z), None if s is None else torch.from_numpy(s))
+
+    def _scaled_variance(self, variance: Array) -> Array:
+        """In units of the squared scale, which itself may be too small or too large for float64."""
+        with np.errstate(over="ignore"):
+            scaled: Array = (np.sqrt(variance) / self.scale) ** 2
+        if not scaled.max(initial=0.0) <= LARGEST**2:
+            column = int(scaled.max(axis=0).argmax())
+            raise ValueError(
+                f"X_variance expects variances up to {LARGEST**2:g} times that of their feature in the training rows, "
+                f"got {variance[:, column].max():.4g} in column {column} (from 0). A value that is unknown is NaN in X."
+            )
+        return scaled
+
+    def _refuse(self, row: int, column: int) -> NoReturn:
+        raise ValueError(
+            f"X expects values within {LARGEST:g} standard deviations ({self.scale[column]:.4g} in the training "
+            f"rows) of the mean of their feature, got one beyond in row {row}, column {column} (both from 0). Look for "
+            "a wrong unit or a code for missing values; what is missing is NaN."
+        )
+
+
+def _too_far(scaled: Array) -> int | None:
+    """The place of the largest standardised value, if the network's own numbers cannot hold it."""
+    return None if largest_of(scaled) <= LARGEST else int(np.nanargmax(np.abs(scaled)))
+
+
+def _check_raw(X: Any) -> None:
+    """Raise for values whose sums float64 cannot hold."""
+    values = X.data if scipy.sparse.issparse(X) else X
+    largest = max((largest_of(values[rows]) for rows in _chunks(len(values))), default=0.0)
+    if largest > _LARGEST_RAW:
+        raise ValueError(
+            f"X expects values up to {_LARGEST_RAW:g} in size, got {largest:.4g}. Divide the column by a power of ten; "
+            "what is missing is NaN."
+        )
+
+
+def largest_of(values: Array) -> float:
+    """The largest absolute value; NaN does not count."""
+    return float(np.fmax.reduce(np.abs(values), axis=None, initial=0.0))
+
+
+def _divided(X: Any, scale: Array) -> Any:
+    """The columns of a CSR matrix, each divided by its scale."""
+    scaled = X.astype(np.float64)  # a copy
+    with np.errstate(over="ignore"):
+        scaled.data /= scale[scaled.indices]
+    return scaled
 
 
 def check_variance(X_variance: Any, X: Any) -> Array | None:

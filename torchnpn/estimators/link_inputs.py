@@ -9,6 +9,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from torchnpn.training.batches import as_tensor
+
 _ROUNDING = 1e-4  # of a code's mean variance, by which a covariance may fall short of being one
 
 
@@ -57,7 +59,7 @@ def _as_tensor(values: Any, name: str) -> Tensor:
     array = np.asarray(values)
     if array.dtype.kind not in "biuf":
         raise ValueError(f"{name} expects real numbers, got values of type {array.dtype}.")
-    return torch.as_tensor(array if array.flags.writeable else array.copy())  # torch warns of what is read-only
+    return as_tensor(array)
 
 
 def checked_traits(traits: Any, count: int) -> Tensor:  # (nodes, traits)

@@ -15,12 +15,15 @@ from sklearn.utils.validation import check_is_fitted
 from torch import Tensor
 
 from torchnpn.estimators import link_scores, state
+from torchnpn.estimators.atomic import all_or_nothing
 from torchnpn.estimators.link_inputs import checked_codes, checked_numbers, checked_pairs, checked_traits, links_among
 from torchnpn.estimators.link_posterior import LinkPosterior, learn
 from torchnpn.estimators.negative_pairs import negative_pairs
 from torchnpn.estimators.pair_features import LENGTHS, USES, PairFeatures, Products, rooted, with_sums, with_traits
+from torchnpn.estimators.validation import seed_of
 from torchnpn.maps import accurate
 from torchnpn.moments import Moments
+from torchnpn.training import resolve_device
 
 Array = NDArray[Any]
 _ELEMENTS = 1 << 24  # scores, or features of pairs, that are in memory at a time
@@ -94,6 +97,7 @@ class LinkPredictor(BaseEstimator):  # type: ignore[misc]
         self.root, self.sums, self.negatives = root, sums, negatives
         self.precision, self.device, self.random_state = precision, device, random_state
 
+    @all_or_nothing
     def fit(self, codes: Any, links: Any, nodes: Any = None, traits: Any = None) -> Self:
         """Learn from the links among some nodes.
 
@@ -107,7 +111,7 @@ class LinkPredictor(BaseEstimator):  # type: ignore[misc]
                 of a document's length; their products, sums and sums of squares are features.
         """
         self._check_settings()
-        device = torch.device(self.device)
+        device = resolve_device(self.device)
         mean, variance = checked_codes(codes, device)
         if variance is None and self.variance != "none":
             raise ValueError(
@@ -119,7 +123,7 @@ class LinkPredictor(BaseEstimator):  # type: ignore[misc]
         count = len(mean)
         nodes = np.arange(count) if nodes is None else np.unique(checked_numbers(nodes, count, "nodes"))
         positive = links_among(checked_pairs(links, count, "links"), nodes)
-        negative = nodes[negative_pairs(len(nodes), positive, self.negatives, np.random.default_rng(self.random_state))]
+        negative = nodes[negative_pairs(len(nodes), positive, self.negatives, _generator(self.random_state))]
         if not len(positive) or not len(negative):
             raise ValueError(
                 f"fit expects pairs with and without a link among the {len(nodes)} training nodes, got {len(positive)} "
@@ -308,6 +312,12 @@ def _read_variance(arrays: dict[str, Any], mean: Products) -> tuple[Products, Te
 
 def _is_diagonal(entries: Tensor) -> bool:
     return bool((entries[:, 0] == entries[:, 1]).all())
+
+
+def _generator(random_state: Any) -> np.random.Generator:
+    """Where chance comes from; a whole number is numpy's own seed."""
+    seed = seed_of(random_state)  # which refuses what is none
+    return np.random.default_rng(int(random_state) if isinstance(random_state, numbers.Integral) else seed)
 
 
 def _rows(columns: int) -> int:

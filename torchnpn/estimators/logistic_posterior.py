@@ -32,6 +32,7 @@ _ELEMENTS = 1 << 22  # of features that are float64 at a time
 _MOST_STEPS = 100  # of Newton
 _MOST_HALVINGS = 60
 _DECREMENT = 1e-9  # nats that one more step of Newton would gain
+_ROUNDING = 1e-12  # of the evidence, relative
 _RANGE = 1e-12, 1e8  # of a learnt precision, in units of the most that the data can say about the weight
 _MIXTURE = np.array(ACCURATE[torch.float64].mixture)  # σ(x) ≈ Σ p Φ(t x) to 1e-8: rows of t, p
 
@@ -274,7 +275,8 @@ def learnt(rows: Rows, method: str, precision: str | float, max_iter: int, tol: 
         else:
             posterior, xi = variational(rows, prior, xi)
         fixed = not isinstance(precision, str)
-        if (fixed and method == "laplace") or abs(posterior.log_evidence - before) <= tol:
+        rounding = _ROUNDING * abs(posterior.log_evidence)
+        if (fixed and method == "laplace") or abs(posterior.log_evidence - before) <= max(tol, rounding):
             return posterior._replace(iterations=iteration)
         before = posterior.log_evidence
         if not fixed:

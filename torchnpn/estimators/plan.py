@@ -30,6 +30,7 @@ class Plan(NamedTuple):
     ) -> Plan:
         """What was asked for, or else what suits that many rows: batches of about √rows, and so many steps."""
         batch = batch_size or min(max(2 ** round(math.log2(rows) / 2), _BATCH[0]), _BATCH[1])
+        batch = int(min(batch, max(rows, _BATCH[0])))
         in_epoch = -(-rows // batch)
         return cls(batch, epochs or min(max(round(steps / in_epoch), _LEAST_EPOCHS), most_epochs))
 

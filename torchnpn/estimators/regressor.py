@@ -11,12 +11,15 @@ from sklearn.base import RegressorMixin
 from sklearn.utils.validation import check_is_fitted
 
 from torchnpn.estimators import state
+from torchnpn.estimators.atomic import all_or_nothing
 from torchnpn.estimators.base import NPNEstimator, Progress
 from torchnpn.estimators.ensemble import replicas_of
 from torchnpn.estimators.inputs import Inputs, check_variance
 from torchnpn.estimators.plan import Plan, regression_steps, units
 from torchnpn.estimators.predictive import Interval, Predictive
+from torchnpn.estimators.target_limits import check_targets, check_units, in_network_units
 from torchnpn.estimators.targets import KINDS, VARYING_NOISE, Kind, Units, in_units, parts_in_units
+from torchnpn.estimators.validation import check_enough_rows, checked_weight, short
 from torchnpn.likelihoods import Likelihood, VarianceParts, mixed
 from torchnpn.moments import Moments
 from torchnpn.nn import Linear, MeanAndNoise, Sequential
@@ -95,6 +98,7 @@ class NPNRegressor(RegressorMixin, NPNEstimator):  # type: ignore[misc]
 
     # Learning ----------------------------------------------------------------------------------------------------
 
+    @all_or_nothing
     def fit(
         self,
         X: Any,
@@ -117,26 +121,28 @@ class NPNRegressor(RegressorMixin, NPNEstimator):  # type: ignore[misc]
         """
         self._check_settings()
         X, y = self._check_rows(X, y, reset=True, multi_output=True, y_numeric=True)
-        weight = self._check_weight(sample_weight, X)
+        weight = checked_weight(sample_weight, X)
         rows = self._check_subsets(subsets, X, weight)
         t = self._begin(X, y, weight, rows)
+        check_enough_rows(self, X, weight)
         self._train(self.inputs_.moments(X, check_variance(X_variance, X)), t, weight, progress, rows)
         return self
 
+    @all_or_nothing
     def partial_fit(self, X: Any, y: Any, sample_weight: Any = None, X_variance: Any = None) -> NPNRegressor:
         """One pass over more rows, from where the weights are; scales of features and targets stay as first learnt."""
         self._check_settings()
         first = not hasattr(self, "network_")
         X, y = self._check_rows(X, y, reset=first, multi_output=True, y_numeric=True)
-        weight = self._check_weight(sample_weight, X)
+        weight = checked_weight(sample_weight, X)
         t = self._begin(X, y, weight) if first else self._in_network_units(y)
         self._train_on(self.inputs_.moments(X, check_variance(X_variance, X)), t, weight)
         return self
 
     @property
     def _kind(self) -> Kind:
-        if self.family not in KINDS:
-            raise ValueError(f"family expects one of {', '.join(KINDS)}, got {self.family!r}.")
+        if not isinstance(self.family, str) or self.family not in KINDS:
+            raise ValueError(f"family expects one of {', '.join(KINDS)}, got {short(self.family)}.")
         if self.noise not in ("constant", "varying"):
             raise ValueError(f'noise expects "constant" or "varying", got {self.noise!r}.')
         return VARYING_NOISE if self.family == "gaussian" and self.noise == "varying" else KINDS[self.family]
@@ -145,15 +151,17 @@ class NPNRegressor(RegressorMixin, NPNEstimator):  # type: ignore[misc]
         """Scales, and a network whose output starts at the mean of the targets; the targets in its units."""
         kind = self._kind
         self._flat = y.ndim == 1
-        columns = np.asarray(y, dtype=np.float64).reshape(len(y), -1)
-        self.n_outputs_ = columns.shape[1]
+        columns = _columns(y)
+        self.n_outputs_ = int(columns.shape[1])
         likelihood = kind.likelihood(self.n_outputs_, self._replicas)
         likelihood.check_targets(torch.from_numpy(columns))
+        check_targets(self.family, columns)
         seen = len(y) if subsets is None else subsets.shape[1]
         self.hidden_ = units(seen) if self.hidden is None else tuple(self.hidden)
         self.inputs_ = Inputs.learn(X, weight, self.missing)
         self.units_ = kind.units(columns, weight)
-        self._start(X.shape[1], likelihood.outputs(self.n_outputs_), likelihood)
+        check_units(self.units_)
+        self._start(seen, X.shape[1], likelihood.outputs(self.n_outputs_), likelihood)
         t = self._in_network_units(y)
         start = kind.start(np.average(t, axis=0, weights=weight))
         last = self.network_[-1]
@@ -167,13 +175,16 @@ class NPNRegressor(RegressorMixin, NPNEstimator):  # type: ignore[misc]
         self, n_in: int, n_out: int, generator: torch.Generator | None = None, replicas: tuple[int, ...] = ()
     ) -> Sequential:
         varying = self._kind is VARYING_NOISE
-        network = self._network([n_in, *self.hidden_, n_out // 2 if varying else n_out], generator, replicas)
+        network = self._network(self._sizes(n_in, n_out // 2 if varying else n_out), generator, replicas)
         if varying:
             mean = network[-1]
             assert isinstance(mean, Linear)
             network[-1] = MeanAndNoise(mean.in_features, mean.out_features, replicas=replicas, generator=generator)
             network[-1].mean = mean  # it starts, and is learnt, as with constant noise
         return network
+
+    def _sizes(self, n_in: int, n_out: int) -> list[int]:
+        return [n_in, *map(int, self.hidden_), n_out]
 
     def _check_hidden(self, hidden: Any) -> None:
         if hidden is not None:
@@ -187,11 +198,10 @@ class NPNRegressor(RegressorMixin, NPNEstimator):  # type: ignore[misc]
         return self._kind.least_kl(likelihood)
 
     def _in_network_units(self, y: Array) -> Array:  # (rows,) or (rows, targets) -> (rows, targets)
-        columns = np.asarray(y, dtype=np.float64).reshape(len(y), -1)
+        columns = _columns(y)
         if columns.shape[1] != self.n_outputs_:
             raise ValueError(f"y expects {self.n_outputs_} targets, as in the first call, got {columns.shape[1]}.")
-        t: Array = ((columns - self.units_.shift) / self.units_.scale).astype(np.float32)
-        return t
+        return in_network_units(self.family, columns, self.units_)
 
     # Predicting --------------------------------------------------------------------------------------------------
 
@@ -264,3 +274,8 @@ class NPNRegressor(RegressorMixin, NPNEstimator):  # type: ignore[misc]
         )
         state.check_scale(self.units_.scale, self.units_.shift, "units")
         return self._kind.likelihood(self.n_outputs_, self._replicas)
+
+
+def _columns(y: Array) -> Array:  # (rows,) or (rows, targets) -> (rows, targets)
+    """Targets in float64, in memory of their own: torch takes neither read-only nor reversed arrays."""
+    return np.array(y, dtype=np.float64, order="C").reshape(len(y), -1)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Self
 
+import numpy as np
 import scipy.sparse
 import torch
 from numpy.typing import NDArray
@@ -11,9 +12,10 @@ from numpy.typing import NDArray
 from torchnpn.estimators.autoencoder_progress import tell
 from torchnpn.estimators.base import NPNEstimator, Progress
 from torchnpn.estimators.inputs import Inputs, check_variance
+from torchnpn.estimators.precise import in_float64
+from torchnpn.estimators.validation import checked_weight
 from torchnpn.likelihoods import GaussianNoise, Likelihood
 from torchnpn.moments import Moments
-from torchnpn.nn import Sequential
 from torchnpn.training import History
 
 Array = NDArray[Any]
@@ -49,17 +51,16 @@ class TableAutoencoder(NPNEstimator):
         """Learn to reconstruct the rows X."""
         self._check_settings()
         X = self._check_rows(X, reset=True)
-        weight = self._check_weight(sample_weight, X)
+        weight = checked_weight(sample_weight, X)
         self.inputs_ = Inputs.learn(X, weight, self.missing)
         x = self.inputs_.moments(X, check_variance(X_variance, X))
-        self._start(X.shape[1], X.shape[1], GaussianNoise())
+        self._start(X.shape[0], X.shape[1], X.shape[1], GaussianNoise())
         self._train(x, x if scipy.sparse.issparse(x) else x.mean, weight, progress)
         return self
 
-    def _build(
-        self, n_in: int, n_out: int, generator: torch.Generator | None = None, replicas: tuple[int, ...] = ()
-    ) -> Sequential:
-        return self._network([n_in, *self.hidden, *reversed(self.hidden[:-1]), n_out], generator, replicas)
+    def _sizes(self, n_in: int, n_out: int) -> list[int]:
+        hidden = list(map(int, self.hidden))
+        return [n_in, *hidden, *reversed(hidden[:-1]), n_out]
 
     def _report(self, epochs: int, progress: Progress | None, k: int, count: int, history: History) -> None:
         tell(self.verbose, epochs, progress, history)
@@ -71,14 +72,15 @@ class TableAutoencoder(NPNEstimator):
 
     def transform_dist(self, X: Any, X_variance: Any) -> Moments:
         """Codes, as arrays (rows, code)."""
-        code = self._latent(X, X_variance, self.network_[: self._encoder_modules])
+        code = self._latent(X, X_variance, self._encoder_modules)
         return Moments(code.mean.numpy(), code.variance.numpy())  # type: ignore[arg-type, union-attr]
 
     def inverse_transform(self, Z: Array) -> Array:
         """Rows decoded from codes, in the units of X."""
-        like = next(self.network_.parameters())
+        network = in_float64(self.network_)
+        codes = torch.from_numpy(np.array(Z)).to(next(network.parameters()))
         with torch.no_grad():
-            z = self.network_[self._encoder_modules :](torch.from_numpy(Z).to(like)).mean.cpu().double().numpy()
+            z = network[self._encoder_modules :](codes).mean.cpu().double().numpy()
         rows: Array = z * self.inputs_.scale + self.inputs_.center
         return rows
 

@@ -89,9 +89,12 @@ KINDS = {
     "gamma": Kind(
         lambda targets, replicas: GammaAmounts(targets, elbo=0.1, replicas=replicas), _relative, _log, _mostly_noise
     ),
-    "poisson": Kind(lambda targets, replicas: PoissonCounts(), _as_they_are, _log, _mostly_noise),
+    "poisson": Kind(lambda targets, replicas: PoissonCounts(elbo=0.05), _as_they_are, _log, _mostly_noise),
     "negative_binomial": Kind(
-        lambda targets, replicas: NegativeBinomialCounts(targets, replicas=replicas), _as_they_are, _log, _mostly_noise
+        lambda targets, replicas: NegativeBinomialCounts(targets, elbo=0.05, replicas=replicas),
+        _as_they_are,
+        _log,
+        _mostly_noise,
     ),
     "beta": Kind(
         lambda targets, replicas: BetaProportions(targets, replicas=replicas), _as_they_are, _logit, _mostly_noise
@@ -109,7 +112,7 @@ def in_units(distribution: ExponentialFamily, units: Units) -> ExponentialFamily
     """The distribution of shift + scale · t for t ~ `distribution`."""
     shift, scale = (torch.from_numpy(part) for part in units)
     if isinstance(distribution, Gaussian):
-        return Gaussian.unchecked(shift + scale * distribution.m, scale**2 * distribution.s)
+        return Gaussian.unchecked(shift + scale * distribution.m, _finite(scale**2 * distribution.s))
     if isinstance(distribution, Gamma):
         return Gamma.unchecked(distribution.c, distribution.d / scale)
     return distribution
@@ -117,4 +120,9 @@ def in_units(distribution: ExponentialFamily, units: Units) -> ExponentialFamily
 
 def parts_in_units(parts: VarianceParts, units: Units) -> VarianceParts:
     """The three variances in the square of the user's unit."""
-    return VarianceParts(*(part * torch.from_numpy(units.scale) ** 2 for part in parts))
+    return VarianceParts(*(_finite(part * torch.from_numpy(units.scale) ** 2) for part in parts))
+
+
+def _finite(variance: torch.Tensor) -> torch.Tensor:
+    """The largest float64 number in place of those beyond."""
+    return variance.clamp_max(torch.finfo(torch.float64).max)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
@@ -13,6 +12,7 @@ from numpy.typing import NDArray
 
 from torchnpn.documents import Autoencoder, Encoder, JointMoments, Reconstruction
 from torchnpn.estimators import state
+from torchnpn.estimators.precise import in_float64
 from torchnpn.likelihoods import Likelihood
 from torchnpn.moments import Moments
 from torchnpn.nn import Sequential
@@ -74,16 +74,13 @@ class WordAutoencoder:
         shift = settings.epsilon if settings.loss == "gamma" else 0.0  # it is y + ε that is gamma
         parts = [
             precise.likelihood.predict(decoder(part)).mean.double().cpu().numpy() - shift
-            for part in torch.from_numpy(Z).to(like).split(_DECODED)
+            for part in torch.from_numpy(np.array(Z)).to(like).split(_DECODED)
         ]
         return np.concatenate(parts)
 
     def _precise(self) -> Encoder:
         """The encoder in float64 on a CPU, where a code is then the same whatever documents are beside it."""
-        network = self.encoder.network
-        if next(network.parameters()).device.type != "cpu":
-            return self.encoder
-        return replace(self.encoder, network=copy.deepcopy(network).double())
+        return replace(self.encoder, network=in_float64(self.encoder.network))
 
     # Model files -------------------------------------------------------------------------------------------------
 

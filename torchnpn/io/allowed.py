@@ -60,6 +60,10 @@ def _learnt(name: str) -> dict[str, Argument]:
     }
 
 
+LATER: dict[type[Module], dict[str, Any]] = {  # arguments that early files lack, and what they mean there
+    likelihoods.PoissonCounts: {"elbo": 0.0},
+    likelihoods.NegativeBinomialCounts: {"elbo": 0.0},
+}
 ARGUMENTS: dict[type[Module], dict[str, Argument]] = {
     nn.Linear: {
         "in_features": _size("in_features"),
@@ -95,8 +99,8 @@ ARGUMENTS: dict[type[Module], dict[str, Argument]] = {
     likelihoods.GammaAmounts: {**_learnt("log_shape"), "elbo": _number("elbo")},
     likelihoods.HeteroscedasticGaussian: {**_learnt("log_noise"), "elbo": _number("elbo")},
     likelihoods.BetaProportions: _learnt("log_precision"),
-    likelihoods.PoissonCounts: {},
-    likelihoods.NegativeBinomialCounts: _learnt("log_overdispersion"),
+    likelihoods.PoissonCounts: {"elbo": _number("elbo")},
+    likelihoods.NegativeBinomialCounts: {**_learnt("log_overdispersion"), "elbo": _number("elbo")},
     likelihoods.SoftmaxMean: {"classes": _size("classes")},
     likelihoods.ScaledSoftmax: {"classes": _size("classes")},
     likelihoods.Sigmoids: {"classes": _size("classes")},

@@ -7,6 +7,7 @@ from torch import Tensor, nn
 
 from torchnpn import maps
 from torchnpn.moments import Moments
+from torchnpn.nn import sampling
 from torchnpn.nn.convert import as_moments
 
 
@@ -24,7 +25,7 @@ class Dropout(nn.Module):
         a = as_moments(a)
         if not self.training or self.p == 0:
             return a
-        mask = torch.nn.functional.dropout(torch.ones_like(a.mean), self.p)
+        mask = sampling.kept(a.mean, self.p)
         return a * mask
 
     def extra_repr(self) -> str:

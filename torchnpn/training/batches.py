@@ -165,8 +165,17 @@ def _to(x: Any, device: torch.device | None, dtype: torch.dtype) -> Any:
         return x.tocsr()
     if isinstance(x, Moments):
         return Moments(_to(x.mean, device, dtype), _to(x.variance, device, dtype))
-    tensor = x if isinstance(x, Tensor) else torch.as_tensor(np.asarray(x))
+    tensor = as_tensor(x)
     return tensor.to(device, dtype if tensor.is_floating_point() else None)
+
+
+def as_tensor(x: Any) -> Tensor:
+    """A tensor as it is, and an array as one, copied where torch would warn (read-only) or refuse (reversed)."""
+    if isinstance(x, Tensor):
+        return x
+    array = np.asarray(x)
+    plain = array.flags.writeable and min(array.strides, default=0) >= 0
+    return torch.as_tensor(array if plain else array.copy(order="C"))
 
 
 def _sparse_rows(x: Any, device: torch.device | None, dtype: torch.dtype) -> Any:

@@ -15,6 +15,7 @@ from torch.optim.lr_scheduler import LRScheduler
 
 from torchnpn import kernels
 from torchnpn.nn import Linear
+from torchnpn.nn.sampling import drawing_from
 from torchnpn.priors import Prior, kl
 from torchnpn.training.batches import Batch, Rows
 from torchnpn.training.graphs import Repeated
@@ -45,15 +46,16 @@ class Feed:
         self.cursor = torch.zeros(replicas, dtype=torch.int32, **place)  # the step under way
         self.following = torch.zeros_like(self.cursor)  # the next: kernels write one and read the other
         self.seed = torch.zeros(1, dtype=torch.int64, **place)
+        self.generator = torch.Generator(self.device)  # of the order of rows, and then of all that layers draw
         self.kl_weight = 0.0  # β of the last step
         self._each = torch.arange(replicas, **place)
 
     def begin(self, number: int) -> None:
         """Fill in epoch `number`; its randomness depends on the seed and this number alone."""
         seed = self.recipe.seed * 1_000_003 + number
-        generator = torch.Generator(self.device).manual_seed(seed)
+        self.generator.manual_seed(seed)
         count = self.rows.count
-        drawn = torch.rand(self.replicas, count, device=self.device, generator=generator).argsort(-1)
+        drawn = torch.rand(self.replicas, count, device=self.device, generator=self.generator).argsort(-1)
         self.order[:, :count] = drawn if self.rows.subsets is None else self.rows.subsets.gather(1, drawn)
         present = torch.zeros_like(self.share)
         present[:, :count] = 1.0 if self.rows.weight is None else self.rows.weight[self.order[:, :count]].to(present)
@@ -145,11 +147,11 @@ class DeviceTraining:
         self.kind, self.feed, self.model, self.prior, self.precision = steps, steps.feed, model, prior, precision
         self.steps = self.feed.steps
         self.parameters = [p for module in (model, likelihood) for p in module.parameters()]
-        self.run = Repeated(self._step, self.feed.device)  # one training step
+        self.run = Repeated(self._step, self.feed.device, self.feed.generator)  # one training step
         self.close = Repeated(self._close, self.feed.device)
 
     def _step(self) -> None:
-        with kernels.precision(self.precision):
+        with kernels.precision(self.precision), drawing_from(self.feed.generator):
             self.kind.step()
 
     def begin(self, number: int) -> None:

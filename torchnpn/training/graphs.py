@@ -24,10 +24,14 @@ class Repeated:
         function: May allocate, but not make the host wait, nor choose by values on the device; one that does is
             called each time, and a line in the log says so.
         device: Where it works.
+        generator: From which it draws random numbers, beside the device's own generator; its seed and its place when
+            the function is called count also for a graph.
     """
 
-    def __init__(self, function: Callable[[], Any], device: torch.device) -> None:
-        self.function, self.device = function, device
+    def __init__(
+        self, function: Callable[[], Any], device: torch.device, generator: torch.Generator | None = None
+    ) -> None:
+        self.function, self.device, self.generator = function, device, generator
         self.result: Any = None
         self._calls = 0
         self._graph: torch.cuda.CUDAGraph | None = None
@@ -49,17 +53,26 @@ class Repeated:
             return self.result
         torch.cuda.synchronize(self.device)
         graph = torch.cuda.CUDAGraph()
+        if self.generator is not None:
+            graph.register_generator_state(self.generator)
         try:
             with uncollected(), torch.cuda.graph(graph, stream=self._stream):
                 self.result = self.function()
         except RuntimeError as reason:
             _log.warning("No CUDA graph, which is slower: %s", str(reason).partition("\n")[0])
             self._stream = None
-            _release_generator(self.device)
+            _release(self._generators)
             return self.function()
         self._graph = graph
         graph.replay()
         return self.result
+
+    @property
+    def _generators(self) -> list[torch.Generator]:
+        """The device's own, and that of this function."""
+        with torch.cuda.device(self.device):
+            default = torch.cuda.default_generators[torch.cuda.current_device()]
+        return [default] if self.generator is None else [default, self.generator]
 
 
 @contextmanager
@@ -79,11 +92,10 @@ def uncollected() -> Iterator[None]:
             gc.enable()
 
 
-def _release_generator(device: torch.device) -> None:
-    """A recording that failed leaves the device's generator bound to it, and all draws would fail; a copy is free."""
-    with torch.cuda.device(device):
-        generator = torch.cuda.default_generators[torch.cuda.current_device()]
-    generator.graphsafe_set_state(generator.clone_state())
+def _release(generators: list[torch.Generator]) -> None:
+    """A recording that failed leaves generators bound to it, and all draws would fail; a copied state is free."""
+    for generator in generators:
+        generator.graphsafe_set_state(generator.clone_state())
 
 
 class Beside:

@@ -19,6 +19,7 @@ from torch.optim.lr_scheduler import LRScheduler
 
 from torchnpn import kernels
 from torchnpn.likelihoods import Likelihood
+from torchnpn.nn.sampling import drawing_from
 from torchnpn.priors import Prior
 from torchnpn.training import checkpoint as checkpoints
 from torchnpn.training import optimizer_state, small
@@ -36,8 +37,8 @@ from torchnpn.training.wide import row_loss
 _log = logging.getLogger("torchnpn")
 
 
-class TrainingDiverged(FloatingPointError):
-    """The loss is no longer a finite number."""
+class TrainingDiverged(FloatingPointError, ValueError):
+    """The loss is no longer a finite number: the settings, or the data, are not such as can be learnt with."""
 
 
 def train(
@@ -113,11 +114,28 @@ def resolve_device(device: str | torch.device) -> torch.device:
         return torch.device("cuda" if torch.cuda.is_available() else "cpu")
     try:
         place = torch.device(device)
-    except (RuntimeError, TypeError):
+    except (RuntimeError, TypeError, ValueError, OverflowError):
         raise ValueError(f'device expects "auto", "cpu", "cuda" or another name of torch\'s, got {device!r}.') from None
     if place.type == "cuda" and not torch.cuda.is_available():
         raise ValueError(f'device="{place}" expects a GPU that torch can use, and there is none. Take device="auto".')
+    if not _computes(place):
+        raise ValueError(
+            f'device="{place}" expects a device that this torch computes on, got another. Take device="auto".'
+        )
     return place
+
+
+def _computes(place: torch.device) -> bool:
+    """Whether tensors with numbers can be made there; on "meta" they have none."""
+    try:
+        return float(torch.zeros(1, device=place).sum()) == 0.0
+    except (RuntimeError, AssertionError, ImportError):  # torch's answers for devices that are not there
+        return False
+
+
+def has_foreign_layers(*modules: nn.Module) -> bool:
+    """Whether there are layers that are not ours, which may draw from torch's global random state."""
+    return any(not type(part).__module__.startswith("torchnpn.") for module in modules for part in module.modules())
 
 
 class _Run:
@@ -139,7 +157,9 @@ class _Run:
         if np.any(recipe.adversarial) and isinstance(data, Rows):
             check_dense(data.x)
         self.steps = data.steps(recipe.batch_size)
+        self.draws_globally = recipe.compile or isinstance(data, Loader) or has_foreign_layers(model, likelihood)
         self.on_device = self._choose_device_training()
+        self.generator = torch.Generator(device)
         if self.on_device is None:
             self.gradients, self.parameters = self._choose_gradients()
             self.optimizer, self.scheduler = self._choose_optimizer()
@@ -191,13 +211,14 @@ class _Run:
 
     @contextmanager
     def _seeded(self, seed: int) -> Iterator[None]:
-        """Sampled dropout draws from torch's global random state: seeded here, and left as it was."""
-        if self.on_device is None and isinstance(self.gradients, small.SmallNetwork):  # has none; seeding takes time
-            yield
-            return
-        with torch.random.fork_rng(devices=[self.device] if self.device.type == "cuda" else []):
-            torch.manual_seed(seed)
-            yield
+        """Our layers draw from a generator of this run; others from torch's global state, seeded and put back."""
+        with drawing_from(self.generator.manual_seed(seed)):
+            if not self.draws_globally:
+                yield
+                return
+            with torch.random.fork_rng(devices=[self.device] if self.device.type == "cuda" else []):
+                torch.manual_seed(seed)
+                yield
 
     def _choose_device_training(self) -> DeviceTraining | None:
         """Steps on the device, on a GPU or where replicas differ in their rates or rows; None for the host's own."""

@@ -1,0 +1,61 @@
+"""Targets that floating point can hold, their variances included; others are refused in words."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from torchnpn.estimators.targets import Units
+
+Array = NDArray[Any]
+_LARGEST, _SMALLEST = 1e130, 1e-130  # of targets and their spread: variances are float64 numbers yet
+_LARGEST_COUNT = 1e12  # means of counts are taken as they are up to 1e13
+_COUNTS = ("poisson", "negative_binomial")
+_LARGEST_STANDARDISED = 1e15  # whose square is a float32 number yet
+_LEAST_POSITIVE = 1e-30  # of a proportion, or of an amount over the mean one; its logarithm counts
+_BELOW_ONE = np.nextafter(np.float32(1), np.float32(0))
+
+
+def check_targets(family: str, y: Array) -> None:
+    """Raise for targets (rows, targets) that are in the family's support, but too large."""
+    limit = _LARGEST_COUNT if family in _COUNTS else _LARGEST
+    largest = np.abs(y).max(axis=0)
+    if not (largest <= limit).all():
+        column = int(largest.argmax())
+        advice = 'Take family="gamma".' if family in _COUNTS else "Divide y by a power of ten."
+        raise ValueError(
+            f'family="{family}" expects targets up to {limit:g} in size, got {largest[column]:.4g} in column {column} '
+            f"of y (from 0). {advice}"
+        )
+
+
+def check_units(units: Units) -> None:
+    """Raise for a spread whose square floating point cannot hold."""
+    column = int(units.scale.argmin())
+    if units.scale[column] < _SMALLEST:
+        raise ValueError(
+            f"y expects targets that vary by {_SMALLEST:g} or more, or not at all, got a spread of "
+            f"{units.scale[column]:.4g} in column {column} (from 0). Multiply y by a power of ten."
+        )
+
+
+def in_network_units(family: str, y: Array, units: Units) -> Array:
+    """t of y = shift + scale · t in float32; proportions are rounded to float32 numbers below 1."""
+    with np.errstate(over="ignore"):
+        t = (y - units.shift) / units.scale
+    wrong = ~(np.abs(t) <= _LARGEST_STANDARDISED)
+    if family in ("gamma", "beta"):
+        wrong |= t < _LEAST_POSITIVE
+    if wrong.any():
+        row, column = np.argwhere(wrong)[0]
+        low = f"from {_LEAST_POSITIVE:g} " if family in ("gamma", "beta") else ""
+        unit = {"gamma": " times their mean", "beta": ""}.get(family, " times their spread")
+        high = 1.0 if family == "beta" else _LARGEST_STANDARDISED
+        raise ValueError(
+            f"y expects targets {low}up to {high:g}{unit} in the first training rows, got {y[row, column]:.4g} in row "
+            f"{row}, column {column} (both from 0). Look for a wrong unit or a code for missing values."
+        )
+    rounded: Array = t.astype(np.float32)
+    return np.minimum(rounded, _BELOW_ONE) if family == "beta" else rounded

@@ -1,0 +1,114 @@
+"""What estimators are given, checked where it enters: rows, targets, weights of rows and random states."""
+
+from __future__ import annotations
+
+import numbers
+import warnings
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import _check_sample_weight, validate_data
+
+Array = NDArray[Any]
+_FEW = 10  # rows, below which there is a warning
+_TOTAL_WEIGHT = 1e-6, 1e12
+
+
+def checked_data(estimator: Any, X: Any, *y: Any, reset: bool, **options: Any) -> Any:
+    """X, or X and y, as arrays by scikit-learn's `validate_data`; masked values of X are missing values.
+
+    Args:
+        estimator: For which they are.
+        X: Array, frame or sparse matrix.
+        y: Targets, if any.
+        reset: Whether a model is learnt from nothing, which takes two rows or more, or these are rows for an old one.
+        options: Of `validate_data`.
+    """
+    X, y = _plain(X), tuple(map(_plain_targets, y))
+    try:
+        with np.errstate(over="ignore", invalid="ignore"):  # it looks for infinities by sums, which may overflow
+            return validate_data(estimator, X, *y, reset=reset, ensure_min_samples=2 if reset else 1, **options)
+    except OverflowError:
+        raise ValueError(
+            "X and y expect numbers that float64 can hold, up to 1.8e308 in size, got a whole number beyond. Divide "
+            "the column by a power of ten."
+        ) from None
+
+
+def _plain(values: Any) -> Any:
+    """Tensors as arrays, and NaN in place of what is masked."""
+    if isinstance(values, torch.Tensor):
+        return values.detach().cpu().numpy()
+    if not isinstance(values, np.ma.MaskedArray):
+        return values
+    mask = np.ma.getmaskarray(values)
+    return np.where(mask, np.nan, np.ma.getdata(values).astype(np.float64)) if mask.any() else np.asarray(values)
+
+
+def _plain_targets(y: Any) -> Any:
+    if isinstance(y, np.ma.MaskedArray) and np.ma.getmaskarray(y).any():
+        raise ValueError("y expects a target in every row, got masked ones. Leave out their rows.")
+    return _plain(y)
+
+
+def checked_weight(sample_weight: Any, X: Any) -> Array | None:
+    """Weights of the rows as an array of float64, or None."""
+    if sample_weight is None:
+        return None
+    if isinstance(sample_weight, np.ma.MaskedArray) and np.ma.getmaskarray(sample_weight).any():
+        raise ValueError("sample_weight expects a weight for every row, got masked ones. Put 0 there.")
+    weight: Array = _check_sample_weight(_plain(sample_weight), X, dtype=np.float64, ensure_non_negative=True)
+    with np.errstate(over="ignore"):
+        total = float(weight.sum())
+    low, high = _TOTAL_WEIGHT
+    if total == 0:
+        raise ValueError("sample_weight expects some rows with a weight above zero, got only zeros.")
+    if not low <= total <= high:
+        raise ValueError(
+            f"sample_weight expects to say how many rows each row stands for, with a sum from {low:g} to {high:g}, "
+            f"got a sum of {total:.3g}. Divide the weights by their mean."
+        )
+    return weight
+
+
+def check_enough_rows(estimator: Any, X: Any, weight: Array | None) -> None:
+    """Raise for fewer than two rows that count, and warn of fewer than ten; to be called by `fit` itself."""
+    rows = X.shape[0] if weight is None else int(np.count_nonzero(weight))
+    for_many = 0.0 if weight is None else float(weight.sum())  # rows that these stand for
+    name = type(estimator).__name__
+    if rows < 2:
+        raise ValueError(f"{name} expects at least two rows with a weight above zero to learn from, got {rows}.")
+    if max(rows, for_many) < _FEW:
+        warnings.warn(
+            f"{name} learns from {rows} rows only. Fewer than {_FEW} rows say little about how much values vary: do "
+            "not rely on the predicted uncertainty, and collect more rows if you can.",
+            UserWarning,
+            stacklevel=4,
+        )
+
+
+def seed_of(random_state: Any) -> int:
+    """A seed drawn from `random_state`: the same for the same number, another one in each call for a generator."""
+    if isinstance(random_state, np.random.Generator):
+        return int(random_state.integers(2**31 - 1))
+    number = isinstance(random_state, numbers.Integral) and not isinstance(random_state, bool)
+    if (number and 0 <= int(random_state) < 2**32) or isinstance(random_state, np.random.RandomState):
+        return int(check_random_state(random_state).randint(2**31 - 1))
+    if random_state is None or random_state is np.random:
+        return int(np.random.default_rng().integers(2**31 - 1))  # not numpy's global generator: fits leave it alone
+    raise ValueError(
+        "random_state expects a whole number from 0 to 4294967295, a numpy RandomState or Generator, or None for "
+        f"another result every time, got {short(random_state)}."
+    )
+
+
+def short(value: Any) -> str:
+    """A value as it is shown in an error message."""
+    try:
+        text = repr(value)
+    except ValueError:  # Python does not print whole numbers of more than some thousand digits
+        text = "a number of many thousand digits"
+    return text if len(text) <= 80 else text[:77] + "…"
