@@ -1,6 +1,7 @@
 """Branches as arithmetic: on a CPU, comparing and `torch.where` cost many times a multiplication.
 
-Only for finite branches, and inside functions that bring their own derivatives: autograd does not see a step.
+Only for branches whose difference is finite, and inside functions that bring their own derivatives: autograd does not
+see a step.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from torch import Tensor
 
 def step(x: Tensor) -> Tensor:
     """1 where x > 0, else 0."""
-    return (x * torch.finfo(x.dtype).max).clamp(0.0, 1.0)
+    return (x.detach() * torch.finfo(x.dtype).max).clamp(0.0, 1.0)
 
 
 def select(one: Tensor, a: Tensor, b: Tensor) -> Tensor:
