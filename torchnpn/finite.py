@@ -71,6 +71,8 @@ def _in(dtype: torch.dtype, x: Tensor) -> Tensor:
 
 def saturated(x: Tensor) -> Tensor:
     """`x`, with ±inf as the largest numbers of its type, for formulas that autograd goes through."""
+    if not (torch.is_grad_enabled() and x.requires_grad):
+        return finite(x)
     y: Tensor = _Saturated.apply(x)
     return y
 
@@ -99,13 +101,16 @@ def differentiable(
         inputs: How many of the arguments are tensors.
     """
 
+    def finite_values(*arguments: Any) -> Pair:
+        a_m, a_s = values(*arguments)
+        return finite(a_m), finite(a_s)
+
     class Map(torch.autograd.Function):
         generate_vmap_rule = True
 
         @staticmethod
         def forward(*arguments: Any) -> Pair:  # the tensors, then the tuple of constants
-            a_m, a_s = values(*arguments[:inputs], *arguments[inputs])
-            return finite(a_m), finite(a_s)
+            return finite_values(*arguments[:inputs], *arguments[inputs])
 
         @staticmethod
         def setup_context(ctx: Any, arguments: tuple[Any, ...], output: Pair) -> None:
@@ -123,6 +128,8 @@ def differentiable(
     Map.forward.__signature__ = inspect.Signature(names)  # type: ignore[attr-defined]  # torch.compile counts them
 
     def function(*arguments: Any) -> Pair:
+        if not torch.is_grad_enabled():
+            return finite_values(*arguments)
         pair: Pair = Map.apply(*arguments[:inputs], arguments[inputs:])
         return pair
 

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from torchnpn.maps import normal, rules
 from torchnpn.maps.elementwise import Pair, Partials, apply, check, differentiable
-from torchnpn.maps.select import select, step
+from torchnpn.maps.select import magnitude, select, step
 from torchnpn.moments import Moments
 
 _ACROSS = rules.legendre(8)  # over an interval narrower than one standard deviation: exact to float64
@@ -76,7 +76,7 @@ def _clamped_at_or_below_centre(m: Tensor, s: Tensor, lower: float, upper: float
     alpha, std = normal.standardise(lower - m, s)
     beta, _ = normal.standardise(upper - m, s)
     below = step(alpha)
-    a = alpha.abs()
+    a = magnitude(alpha)
     at_lower, at_upper = normal.pdf(alpha), normal.pdf(beta)
     (A_a, B_a), (A_b, B_b) = normal.tails(a), normal.tails(beta)
     u_a, w_a, u_b, w_b = at_lower * A_a, at_lower * B_a, at_upper * A_b, at_upper * B_b
@@ -84,7 +84,7 @@ def _clamped_at_or_below_centre(m: Tensor, s: Tensor, lower: float, upper: float
     second = select(below, w_a - w_b - 2 * (beta - a) * u_b, 1 - (w_a + 2 * a * u_a) - (w_b + 2 * beta * u_b))
     tail_a, tail_b = w_a + a * u_a, w_b + beta * u_b
     distance = (lower - m).clamp_max(torch.finfo(m.dtype).max)
-    rise, drift = (m - lower).clamp_min(0.0) + std * shift, distance.clamp_min(0.0) + std * shift
+    rise, drift = (m - lower).clamp_min(0.0) + std * shift, torch.relu(distance) + std * shift
     mean = m.clamp_min(lower) + std * shift
     variance = s * (second - shift * shift)
     inside = select(below, tail_a - tail_b, 1 - tail_a - tail_b)
@@ -109,8 +109,9 @@ def _clamped_at_or_below_centre(m: Tensor, s: Tensor, lower: float, upper: float
 
 def _reflected(m: Tensor, lower: float, upper: float) -> tuple[Tensor, Tensor]:
     """1 where m lies above the centre, -1 below; and m reflected to below the centre."""
-    side = 2 * step(m - 0.5 * (lower + upper)) - 1
-    return side, torch.minimum(m, (lower + upper) - m).clamp_min(-torch.finfo(m.dtype).max)
+    above = step(m - 0.5 * (lower + upper))
+    side = 2 * above - 1
+    return side, ((lower + upper) * above - side * m).clamp_min(-torch.finfo(m.dtype).max)
 
 
 def _clamp_values(m: Tensor, s: Tensor, lower: float, upper: float) -> Pair:

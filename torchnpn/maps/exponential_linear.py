@@ -17,7 +17,7 @@ from torch.nn import functional
 from torchnpn.maps import normal, rules
 from torchnpn.maps.elementwise import Pair, Partials, apply, differentiable
 from torchnpn.maps.rectifiers import rectified, slope_in_variance
-from torchnpn.maps.select import select, step
+from torchnpn.maps.select import magnitude, select, step
 from torchnpn.moments import Moments
 
 SELU_ALPHA, SELU_SCALE = 1.6732632423543772, 1.0507009873554805  # torch.nn.functional.selu's constants
@@ -106,8 +106,9 @@ def _wide(m: Tensor, s: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
 def _exponential_below_zero(m: Tensor, s: Tensor, h: Tensor, std: Tensor, j: int) -> Tensor:
     """e_j = E[e^{jx}; x < 0] = φ(h) M(h + j√s) = e^{jm + j²s/2} Φ(-h - j√s), with Mills' ratio M = B + kA."""
     k = h + j * std
-    A, B = normal.tails(k.abs())
-    mills = B + k.abs() * A
+    size = magnitude(k)
+    A, B = normal.tails(size)
+    mills = B + size * A
     growth = j * (m + 0.5 * j * s).clamp_max(0.0)  # negative wherever it is used: where k < 0
     return select(step(-k), torch.exp(growth) * (1 - normal.pdf(k) * mills), normal.pdf(h) * mills)
 

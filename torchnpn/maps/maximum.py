@@ -10,7 +10,7 @@ from torch import Tensor
 from torchnpn.finite import cast
 from torchnpn.maps.elementwise import Pair, Partials, check, check_together, differentiable
 from torchnpn.maps.rectifiers import rectified, slope_in_variance
-from torchnpn.maps.select import select, step
+from torchnpn.maps.select import magnitude, select, step
 from torchnpn.moments import Moments
 
 
@@ -48,7 +48,7 @@ def _values(m_1: Tensor, s_1: Tensor, m_2: Tensor, s_2: Tensor) -> Pair:
 def _partials(m_1: Tensor, s_1: Tensor, m_2: Tensor, s_2: Tensor) -> Partials:
     r = rectified(*_half_difference(m_1, s_1, m_2, s_2))
     theta = (2 * r.std).clamp_min(torch.finfo(r.std.dtype).tiny ** 0.5)
-    k, u = r.h.abs(), r.excess
+    k, u = magnitude(r.h), r.excess
     tilt = (s_1 / theta - s_2 / theta) / theta * r.pdf - r.pdf * (r.above - r.below) + 2 * r.h * r.above * r.below
     by_mean = theta * tilt
     by_variance = -u * (k + u) - 0.5 * r.h * tilt

@@ -11,7 +11,7 @@ from torch.nn import functional
 
 from torchnpn.maps import normal
 from torchnpn.maps.elementwise import Pair, Partials, apply, differentiable
-from torchnpn.maps.select import select, step
+from torchnpn.maps.select import magnitude, select, step
 from torchnpn.moments import Moments
 
 
@@ -61,7 +61,7 @@ def rectified(m: Tensor, s: Tensor) -> Rectified:
     (In one line: w - u², plus 1 - 2(w + ku) where h ≥ 0.)
     """
     h, std = normal.standardise(m, s)
-    k, pdf, positive = h.abs(), normal.pdf(h), step(h)
+    k, pdf, positive = magnitude(h), normal.pdf(h), step(h)
     A, B = normal.tails(k)
     u, w = pdf * A, pdf * B
     tail = torch.addcmul(w, k, u)

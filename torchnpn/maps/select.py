@@ -15,6 +15,11 @@ def step(x: Tensor) -> Tensor:
     return (x.detach() * torch.finfo(x.dtype).max).clamp(0.0, 1.0)
 
 
+def magnitude(x: Tensor) -> Tensor:
+    """|x|; where a graph is recorded, with the slope -1 at zero: the side on which `step` puts it."""
+    return x * (2 * step(x) - 1) if torch.is_grad_enabled() and x.requires_grad else x.abs()
+
+
 def select(one: Tensor, a: Tensor, b: Tensor) -> Tensor:
     """`a` where `one` is 1, `b` where it is 0."""
     return torch.lerp(b, a, one)
