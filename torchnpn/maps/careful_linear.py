@@ -12,16 +12,16 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.autograd.function import once_differentiable
 
 from torchnpn.finite import cast, finite
+from torchnpn.maps.once import once_differentiable
 from torchnpn.moments import Moments
 
 _TERMS = 2.0**-24  # sums of up to 2²⁴ numbers stay finite if each is scaled by this
 
 
 def is_finite(*tensors: Tensor | None) -> bool:
-    """Whether no number is inf or NaN; may say no where a sum of finite numbers overflows. Looks at values: for CPUs."""
+    """Whether no number is inf or NaN; may say no where a sum of finite numbers overflows. It looks: for CPUs."""
     known = [tensor for tensor in tensors if tensor is not None]
     if any(torch._C._functorch.is_functorch_wrapped_tensor(tensor) for tensor in known):
         return True  # nobody can look
@@ -72,7 +72,7 @@ class _Linear(torch.autograd.Function):
         return forward(*tensors)
 
     @staticmethod
-    @once_differentiable
+    @once_differentiable("linear of numbers whose products overflow", "Scale the inputs or the weights down.")
     def backward(ctx: Any, g_m: Tensor, g_s: Tensor) -> tuple[Tensor | None, ...]:
         return backward(*ctx.saved_tensors, g_m, g_s)
 
