@@ -83,7 +83,8 @@ def forward(a_m: Tensor, a_s: Tensor | None, W_m: Tensor, W_s: Tensor | None) ->
     means, variances = [], []
     for j in range(W_m.shape[-2]):
         w_m = W_m[..., j, None, :]
-        means.append(_grown(((a_m * small) * (w_m * small)).sum(-1), small, small))
+        plain, scaled = (a_m * w_m).sum(-1), ((a_m * small) * (w_m * small)).sum(-1)
+        means.append(torch.where(plain.isfinite(), plain, _grown(scaled, small, small)))
         variances.append(_sum(_variance_terms(a_m, a_s, w_m, None if W_s is None else W_s[..., j, None, :]), -1))
     return torch.stack(means, -1), torch.stack(variances, -1)
 
