@@ -13,7 +13,8 @@ import torch
 from torch import Tensor
 
 Pair = tuple[Tensor, Tensor]  # (a_m, a_s)
-Partials = tuple[Tensor | None, ...]  # the derivatives of a_m by each input, then those of a_s; None is zero
+Partials = tuple[Tensor, ...]  # the derivatives of a_m by each input, then those of a_s
+Slopes = tuple[Tensor | None, ...]  # the same; None is zero
 
 
 def finite(x: Tensor) -> Tensor:
@@ -22,7 +23,7 @@ def finite(x: Tensor) -> Tensor:
     return x.clamp(-largest, largest)
 
 
-def _combined(gradients: Pair, slopes: list[Tensor | None]) -> Tensor | None:
+def _combined(gradients: Pair, slopes: list[Tensor | None]) -> Tensor:
     """Σ gradient · slope, each product and the sum kept finite: inf - inf does not arise."""
     first, *others = (finite(g * slope) for g, slope in zip(gradients, slopes, strict=True) if slope is not None)
     return finite(first + others[0]) if others else first
@@ -86,7 +87,7 @@ def cast(x: Tensor, dtype: torch.dtype) -> Tensor:
 
 
 def differentiable(
-    values: Callable[..., Pair], partials: Callable[..., Partials], inputs: int = 2
+    values: Callable[..., Pair], partials: Callable[..., Slopes], inputs: int = 2
 ) -> Callable[..., Pair]:
     """Join `values(*tensors, *constants)` and `partials(*tensors, *constants)` into one function that autograd can use.
 

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from torchnpn.finite import Pair, Partials, differentiable, saturated
+from torchnpn.finite import Pair, Slopes, differentiable, saturated
 
 
 class Moments(NamedTuple):
@@ -54,11 +54,11 @@ class Moments(NamedTuple):
         if self.variance is None and b.variance is None:
             return Moments(saturated(self.mean * b.mean))
         if not isinstance(b.mean, Tensor):
-            return Moments(*_times_number(*torch.broadcast_tensors(*self), b.mean))  # type: ignore[arg-type]
+            return Moments(*_times_number(*torch.broadcast_tensors(*self), b.mean))
         if self.variance is None or b.variance is None:
             x, factor = (b, self.mean) if self.variance is None else (self, b.mean)
-            return Moments(*_times_known(*torch.broadcast_tensors(*x, factor.to(x.mean))))  # type: ignore[arg-type]
-        return Moments(*_times(*torch.broadcast_tensors(*self, *b)))  # type: ignore[arg-type]
+            return Moments(*_times_known(*torch.broadcast_tensors(*x, factor.to(x.mean))))
+        return Moments(*_times(*torch.broadcast_tensors(*self, *b)))
 
     def __neg__(self) -> Moments:
         return Moments(-self.mean, self.variance)
@@ -97,7 +97,7 @@ def _product_values(m_1: Tensor, s_1: Tensor, m_2: Tensor, s_2: Tensor) -> Pair:
     return m_1 * m_2, s_1 * s_2 + (s_1 * m_2) * m_2 + (s_2 * m_1) * m_1
 
 
-def _product_partials(m_1: Tensor, s_1: Tensor, m_2: Tensor, s_2: Tensor) -> Partials:
+def _product_partials(m_1: Tensor, s_1: Tensor, m_2: Tensor, s_2: Tensor) -> Slopes:
     by_means = m_2, None, m_1, None
     return *by_means, 2 * (s_2 * m_1), s_2 + m_2 * m_2, 2 * (s_1 * m_2), s_1 + m_1 * m_1
 
@@ -106,7 +106,7 @@ def _known_values(m: Tensor, s: Tensor, factor: Tensor) -> Pair:
     return m * factor, (s * factor) * factor
 
 
-def _known_partials(m: Tensor, s: Tensor, factor: Tensor) -> Partials:
+def _known_partials(m: Tensor, s: Tensor, factor: Tensor) -> Slopes:
     return factor, None, m, None, factor * factor, 2 * (s * factor)
 
 
@@ -114,7 +114,7 @@ def _number_values(m: Tensor, s: Tensor, factor: float) -> Pair:
     return m * factor, (s * factor) * factor
 
 
-def _number_partials(m: Tensor, s: Tensor, factor: float) -> Partials:
+def _number_partials(m: Tensor, s: Tensor, factor: float) -> Slopes:
     largest = torch.finfo(m.dtype).max
     known = torch.full_like(m, min(max(factor, -largest), largest))
     return known, None, None, known * known

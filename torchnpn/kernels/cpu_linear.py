@@ -101,11 +101,12 @@ class _GaussianLinear(torch.autograd.Function):
         W_s, b_s = ctx.variances
         a_m, a_s, W_m, W_l, b_l = ctx.saved_tensors
         if torch.is_grad_enabled():
-            W_s, b_s = (None if x is None else torch.exp(2 * x) for x in (W_l, b_l))
+            W_s, b_s = torch.exp(2 * W_l), None if b_l is None else torch.exp(2 * b_l)
             *gradients, d_W_s, d_b_m, d_b_s = backward_with_graph(
                 a_m, a_s, W_m, W_s, g_m, g_s, ctx.needs_input_grad[:6]
             )
-            d_W_l, d_b_l = (None if d is None else 2 * x * d for d, x in ((d_W_s, W_s), (d_b_s, b_s)))
+            d_W_l = None if d_W_s is None else 2 * W_s * d_W_s
+            d_b_l = None if d_b_s is None or b_s is None else 2 * b_s * d_b_s
             return *gradients, d_W_l, d_b_m, d_b_l, None
         *gradients, d_W_s, d_b_m, d_b_s = backward(a_m, a_s, W_m, W_s, g_m, g_s, ctx.needs_input_grad[:6])
         d_W_l = None if d_W_s is None else d_W_s.mul_(W_s).mul_(2)
@@ -165,14 +166,13 @@ def backward_with_graph(
     a_m: Tensor, a_s: Tensor | None, W_m: Tensor, W_s: Tensor, g_m: Tensor, g_s: Tensor, needs: tuple[bool, ...]
 ) -> tuple[Tensor | None, ...]:
     """The same gradients, by operations that autograd can go through once more."""
-    v = g_s @ W_s
-    q, from_input = a_m * a_m, 0.0
+    v, q, d_W_m = g_s @ W_s, a_m * a_m, g_m.T @ a_m
     if a_s is not None:
-        q, from_input = q + a_s, 2 * W_m * (g_s.T @ a_s)
+        q, d_W_m = q + a_s, d_W_m + 2 * W_m * (g_s.T @ a_s)
     gradients = (
         g_m @ W_m + 2 * a_m * v,
         v + g_s @ (W_m * W_m),
-        g_m.T @ a_m + from_input,
+        d_W_m,
         g_s.T @ q,
         g_m.sum(0),
         g_s.sum(0),

@@ -52,7 +52,7 @@ class _ReLU(torch.autograd.Function):
         if not torch.is_grad_enabled():
             return backward(known, g_m, g_s)
         m_m, m_s, s_m, s_s = relu_partials(m, s)  # through which autograd can go
-        return g_m * m_m + g_s * s_m, g_m * m_s + g_s * s_s  # type: ignore[operator]
+        return g_m * m_m + g_s * s_m, g_m * m_s + g_s * s_s
 
 
 def forward(m: Tensor, s: Tensor) -> tuple[Tensor, Tensor, tuple[Tensor, ...]]:

@@ -52,12 +52,15 @@ def linear(a: Moments, W: Moments) -> Moments:
     """`maps.linear` without a bias, of dense inputs (*replicas, batch, in)."""
     dtype = W.mean.dtype
     if dtype in (torch.float16, torch.bfloat16):
-        o = linear(*(Moments(*(x if x is None else cast(x, torch.float32) for x in y)) for y in (a, W)))
-        return Moments(*(x if x is None else cast(x, dtype) for x in o))
+        return _cast(linear(_cast(a, torch.float32), _cast(W, torch.float32)), dtype)
     lead = torch.broadcast_shapes(a.mean.shape[:-2], W.mean.shape[:-2])
     a, W = (_expanded(x, lead) for x in (a, W))
     o_m, o_s = _Linear.apply(*a, *W)
     return Moments(o_m, None if a.variance is None and W.variance is None else o_s)
+
+
+def _cast(x: Moments, dtype: torch.dtype) -> Moments:
+    return Moments(cast(x.mean, dtype), None if x.variance is None else cast(x.variance, dtype))
 
 
 def _expanded(x: Moments, lead: torch.Size) -> Moments:
@@ -74,7 +77,8 @@ class _Linear(torch.autograd.Function):
     @staticmethod
     @once_differentiable("linear of numbers whose products overflow", "Scale the inputs or the weights down.")
     def backward(ctx: Any, g_m: Tensor, g_s: Tensor) -> tuple[Tensor | None, ...]:
-        return backward(*ctx.saved_tensors, g_m, g_s)
+        a_m, a_s, W_m, W_s = ctx.saved_tensors
+        return backward(a_m, a_s, W_m, W_s, g_m, g_s)
 
 
 def forward(a_m: Tensor, a_s: Tensor | None, W_m: Tensor, W_s: Tensor | None) -> tuple[Tensor, Tensor]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Iterator, Sequence
-from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -32,9 +31,9 @@ class Sequential(nn.Sequential):
     refused, with the name of their counterpart. So is, on a CPU, an input with a negative variance.
     """
 
-    def __init__(self, *args: Any) -> None:
-        foreign.check(args[0].values() if len(args) == 1 and isinstance(args[0], dict) else args)
-        super().__init__(*args)
+    def add_module(self, name: str, module: nn.Module | None) -> None:
+        foreign.check(name, module)
+        super().add_module(name, module)
 
     def forward(self, a: Moments | Tensor) -> Moments:
         o, modules = as_moments(a), list(self)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
 import torch
 from torch import nn
 
@@ -31,13 +29,13 @@ def takes_tensors_only(module: object) -> bool:
     return type(module).__module__.startswith("torch.nn.") and not isinstance(module, (nn.Identity, nn.Sequential))
 
 
-def check(modules: Iterable[object], prefix: str = "") -> None:
-    """Raise for the first of some modules in a row that does not take moments."""
-    for i, module in enumerate(modules):
-        if takes_tensors_only(module):
-            raise TypeError(explanation(module, f"{prefix}{i}"))
-        if type(module) is nn.Sequential:
-            check(module, f"{prefix}{i}.")
+def check(position: str, module: object) -> None:
+    """Raise if a module, or one in a row of torch's own, does not take moments."""
+    if takes_tensors_only(module):
+        raise TypeError(explanation(module, position))
+    if type(module) is nn.Sequential:
+        for i, inner in enumerate(module):
+            check(f"{position}.{i}", inner)
 
 
 def explanation(module: object, position: str) -> str:
