@@ -28,6 +28,11 @@ def is_finite(*tensors: Tensor | None) -> bool:
     return math.isfinite(sum(tensor.sum().item() for tensor in known))
 
 
+def are_finite(x: Tensor, y: Tensor) -> bool:
+    """`is_finite` of two tensors of one shape, by one product."""
+    return math.isfinite(x.view(-1).dot(y.view(-1)).item()) or is_finite(x, y)
+
+
 def can_help(*tensors: Tensor | None) -> bool:
     """Whether all numbers are finite, so that results which are not can be mended: a NaN that comes in stays one."""
     return all(bool(tensor.isfinite().all()) for tensor in tensors if tensor is not None)
