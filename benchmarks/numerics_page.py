@@ -18,8 +18,13 @@ Every map has a row in a table of bounds, and tests hold it to that row over wid
 $$|\\Delta\\,\\text{mean}| \\le a\\,(1 + |\\text{mean}|), \\qquad
 |\\Delta\\,\\text{var}| \\le b\\,\\text{var} + c\\,\\text{scale}^2 .$$
 
-Beyond the grids, and at zero variance, no variance is negative, and values and gradients stay finite unless the exact
-value overflows the type, as `exp` soon does. This page is rendered from a record: no figure on it was typed.
+Beyond the grids, for every finite mean and every finite variance ≥ 0 of the type, values and gradients are finite and
+no variance is negative. Where the exact value is beyond the largest number of the type, as `exp` soon is, that number
+is given. It holds for float16, bfloat16 (both computed in float32), float32 and float64, for the products and sums of
+`Moments`, and for `linear` on a CPU; on a GPU, where nobody looks at the values, a sum of products beyond the largest
+number of both signs can be NaN. A NaN that comes in stays a NaN. A negative variance is not looked for by the maps:
+networks check the moments they are called with on a CPU, estimators and families all that they take. This page is
+rendered from a record: no figure on it was typed.
 """
 
 
@@ -95,8 +100,8 @@ def _others(rows: list[Row]) -> Iterable[str]:
 def _float64(rows: list[Row]) -> Iterable[str]:
     yield "## In float64\n"
     yield (
-        "Where float32 uses a fitted polynomial or few nodes, float64 takes its own branch. The default and the cheap "
-        "`sigmoid` and `tanh` have none: use `maps.accurate`.\n"
+        "Where float32 uses a fitted polynomial or few nodes, float64 takes its own branch: `sigmoid` and `tanh` are "
+        "those of `maps.accurate`. The cheap ones have no branch of their own.\n"
     )
     head = ("map or family", "Δmean / (1 + \\|mean\\|)", "Δvar / var", "Δvar / scale²")
     single = {row["name"]: row for row in rows if row.get("bound") and row["type"] == "float32"}

@@ -75,8 +75,8 @@ _FITTED = ("elu", "elu_half", "selu", "gelu", "silu", "softplus")
 GAUSSIAN_FLOAT64 = {  # the same rows for float64 input
     **{name: Bound(1e-12, 1e-12, 1e-12, scale) for name, scale in _EXACT.items()},
     **{name: Bound(1e-9, 1e-9, 1e-9, "std of the input") for name in _FITTED},
-    "accurate.sigmoid": Bound(1e-7, 0.0, 1e-7, "1"),
-    "accurate.tanh": Bound(2e-7, 0.0, 4e-7, "1"),
+    **{name: Bound(1e-7, 0.0, 1e-7, "1") for name in ("sigmoid", "accurate.sigmoid")},  # the same form
+    **{name: Bound(2e-7, 0.0, 4e-7, "1") for name in ("tanh", "accurate.tanh")},
 }
 
 # float32, gradients: |error| in units of each partial derivative's own size (test_map_gradients.py), 1e-5 unless named

@@ -97,7 +97,7 @@ def test_gradients_layer_by_layer_are_those_of_the_maps(name, random, as_on_cuda
         (out.mean.square().sum() + out.variance.sum()).backward()
         gradients.append([p.grad.double() for p in module.parameters()])
     for got, want in zip(*gradients, strict=True):
-        assert (got - want).norm() <= 2e-5 * want.norm() + 1e-7
+        assert (got - want).norm() <= 5e-5 * want.norm() + 1e-7  # float64 has a finer tanh
     assert calls["linear"] > 0
     assert calls["network"] == 0
 

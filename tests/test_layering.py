@@ -12,6 +12,7 @@ import pytest
 import torchnpn
 
 LAYERS = (  # from the bottom up; a module imports from layers below its own
+    ("finite",),
     ("moments",),
     ("families",),
     ("maps",),

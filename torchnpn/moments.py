@@ -7,6 +7,8 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from torchnpn.finite import Pair, Slopes, differentiable, saturated
+
 
 class Moments(NamedTuple):
     """Mean and variance of independent random variables, element by element.
@@ -15,6 +17,11 @@ class Moments(NamedTuple):
     `+`, `-` and `*` are the sum, difference and product of *independent* variables; a tensor or a number counts
     as a point. Beware that `x - x` and `x * x` are therefore not what they look like: a variable is not independent
     of itself (`maps.square` gives the square). Under `torch.func.vmap` pass an explicit zero variance.
+
+    A variance is a number ≥ 0. That is not checked here, nor in `torchnpn.maps`: looking at the values would make a GPU
+    wait. Networks check the moments that they are called with on a CPU, estimators and families everything they take.
+    For finite means and variances ≥ 0 every result is finite: what is beyond the largest number of the type is that
+    number. A NaN that comes in stays a NaN.
 
     >>> a, b = Moments(torch.tensor(1.0), torch.tensor(0.5)), Moments(torch.tensor(3.0), torch.tensor(2.0))
     >>> a * b
@@ -34,18 +41,24 @@ class Moments(NamedTuple):
     def __add__(self, other: Moments | Tensor | float) -> Moments:  # type: ignore[override]  # not tuple concatenation
         """Sum of independent variables: means add, variances add."""
         b = _as_moments(other)
-        return Moments(self.mean + b.mean, _sum(self.variance, b.variance))
+        return Moments(saturated(self.mean + b.mean), _sum(self.variance, b.variance))
 
     def __sub__(self, other: Moments | Tensor | float) -> Moments:
         """Difference of independent variables: means subtract, variances still add."""
         b = _as_moments(other)
-        return Moments(self.mean - b.mean, _sum(self.variance, b.variance))
+        return Moments(saturated(self.mean - b.mean), _sum(self.variance, b.variance))
 
     def __mul__(self, other: Moments | Tensor | float) -> Moments:  # type: ignore[override]  # not tuple repetition
         """Product of independent variables: mean m₁m₂, variance s₁s₂ + s₁m₂² + s₂m₁² (paper, Eq. 2)."""
         b = _as_moments(other)
-        variance = _sum(_scaled(self.variance, b), None if b.variance is None else b.variance * self.mean**2)
-        return Moments(self.mean * b.mean, variance)
+        if self.variance is None and b.variance is None:
+            return Moments(saturated(self.mean * b.mean))
+        if not isinstance(b.mean, Tensor):
+            return Moments(*_times_number(*torch.broadcast_tensors(*self), b.mean))
+        if self.variance is None or b.variance is None:
+            x, factor = (b, self.mean) if self.variance is None else (self, b.mean)
+            return Moments(*_times_known(*torch.broadcast_tensors(*x, factor.to(x.mean))))
+        return Moments(*_times(*torch.broadcast_tensors(*self, *b)))
 
     def __neg__(self) -> Moments:
         return Moments(-self.mean, self.variance)
@@ -74,11 +87,39 @@ def _as_moments(value: object) -> Moments:
 def _sum(s: Tensor | None, t: Tensor | None) -> Tensor | None:
     if s is None or t is None:
         return t if s is None else s
-    return s + t
+    return saturated(s + t)
 
 
-def _scaled(s: Tensor | None, b: Moments) -> Tensor | None:
-    """s₁ (m₂² + s₂): the part of a product's variance that comes from the first factor's variance."""
-    if s is None:
-        return None
-    return s * (b.mean**2 if b.variance is None else b.mean**2 + b.variance)
+# Products: (s m) m, not s m², overflows only where the result does, and is never 0 · inf ------------------------------
+
+
+def _product_values(m_1: Tensor, s_1: Tensor, m_2: Tensor, s_2: Tensor) -> Pair:
+    return m_1 * m_2, s_1 * s_2 + (s_1 * m_2) * m_2 + (s_2 * m_1) * m_1
+
+
+def _product_partials(m_1: Tensor, s_1: Tensor, m_2: Tensor, s_2: Tensor) -> Slopes:
+    by_means = m_2, None, m_1, None
+    return *by_means, 2 * (s_2 * m_1), s_2 + m_2 * m_2, 2 * (s_1 * m_2), s_1 + m_1 * m_1
+
+
+def _known_values(m: Tensor, s: Tensor, factor: Tensor) -> Pair:
+    return m * factor, (s * factor) * factor
+
+
+def _known_partials(m: Tensor, s: Tensor, factor: Tensor) -> Slopes:
+    return factor, None, m, None, factor * factor, 2 * (s * factor)
+
+
+def _number_values(m: Tensor, s: Tensor, factor: float) -> Pair:
+    return m * factor, (s * factor) * factor
+
+
+def _number_partials(m: Tensor, s: Tensor, factor: float) -> Slopes:
+    largest = torch.finfo(m.dtype).max
+    known = torch.full_like(m, min(max(factor, -largest), largest))
+    return known, None, None, known * known
+
+
+_times = differentiable(_product_values, _product_partials, inputs=4)
+_times_known = differentiable(_known_values, _known_partials, inputs=3)
+_times_number = differentiable(_number_values, _number_partials)

@@ -21,8 +21,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from torchnpn.finite import cast, finite
 from torchnpn.kernels.scratch import scratch
-from torchnpn.maps.affine import check_linear
+from torchnpn.maps import careful_linear
+from torchnpn.maps.affine import check_linear, saturated_sum
 from torchnpn.moments import Moments
 
 
@@ -78,25 +80,33 @@ class _Linear(torch.autograd.Function):
         return forward(a_m, a_s, W_m, W_s, b_m, b_s)
 
     @staticmethod
-    @torch.autograd.function.once_differentiable
     def backward(ctx: Any, g_m: Tensor, g_s: Tensor) -> tuple[Tensor | None, ...]:
         a_m, a_s, W_m, W_s = ctx.saved_tensors
+        if torch.is_grad_enabled():
+            return backward_with_graph(a_m, a_s, W_m, W_s, g_m, g_s, ctx.needs_input_grad)
         return backward(a_m, a_s, W_m, W_s, g_m, g_s, ctx.needs_input_grad)
 
 
 class _GaussianLinear(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, *arguments: Any) -> tuple[Tensor, Tensor]:
-        a_m, a_s, W_m, _, b_m, _, (W_s, b_s) = arguments
-        ctx.save_for_backward(a_m, a_s, W_m)
+        a_m, a_s, W_m, W_l, b_m, b_l, (W_s, b_s) = arguments
+        ctx.save_for_backward(a_m, a_s, W_m, W_l, b_l)
         ctx.variances = W_s, b_s  # functions of ℓ alone: whoever fills their memory anew writes the same numbers
         return forward(a_m, a_s, W_m, W_s, b_m, b_s)
 
     @staticmethod
-    @torch.autograd.function.once_differentiable
     def backward(ctx: Any, g_m: Tensor, g_s: Tensor) -> tuple[Tensor | None, ...]:
         W_s, b_s = ctx.variances
-        a_m, a_s, W_m = ctx.saved_tensors
+        a_m, a_s, W_m, W_l, b_l = ctx.saved_tensors
+        if torch.is_grad_enabled():
+            W_s, b_s = torch.exp(2 * W_l), None if b_l is None else torch.exp(2 * b_l)
+            *gradients, d_W_s, d_b_m, d_b_s = backward_with_graph(
+                a_m, a_s, W_m, W_s, g_m, g_s, ctx.needs_input_grad[:6]
+            )
+            d_W_l = None if d_W_s is None else 2 * W_s * d_W_s
+            d_b_l = None if d_b_s is None or b_s is None else 2 * b_s * d_b_s
+            return *gradients, d_W_l, d_b_m, d_b_l, None
         *gradients, d_W_s, d_b_m, d_b_s = backward(a_m, a_s, W_m, W_s, g_m, g_s, ctx.needs_input_grad[:6])
         d_W_l = None if d_W_s is None else d_W_s.mul_(W_s).mul_(2)
         d_b_l = None if d_b_s is None else d_b_s.mul_(b_s).mul_(2)
@@ -106,16 +116,36 @@ class _GaussianLinear(torch.autograd.Function):
 def forward(
     a_m: Tensor, a_s: Tensor | None, W_m: Tensor, W_s: Tensor, b_m: Tensor | None, b_s: Tensor | None
 ) -> tuple[Tensor, Tensor]:
-    """o_m and o_s."""
+    """o_m and o_s; by `careful_linear` where a sum of products overflows."""
     q = a_m * a_m if a_s is None else torch.addcmul(a_s, a_m, a_m)
     o_m, o_s = _product(b_m, a_m, W_m), _product(b_s, q, W_s)
-    return o_m, o_s if a_s is None else o_s.addmm_(a_s, _squared(W_m).T)
+    if a_s is not None:
+        o_s.addmm_(a_s, _squared(W_m).T)
+    if careful_linear.are_finite(o_m, o_s):
+        return o_m, o_s
+    if not careful_linear.can_help(a_m, a_s, W_m, W_s):
+        return o_m, o_s
+    o = careful_linear.linear(Moments(a_m, a_s), Moments(W_m, W_s))
+    return saturated_sum(o, None if b_m is None else Moments(b_m, b_s))  # type: ignore[return-value]
 
 
 def backward(
     a_m: Tensor, a_s: Tensor | None, W_m: Tensor, W_s: Tensor, g_m: Tensor, g_s: Tensor, needs: tuple[bool, ...]
 ) -> tuple[Tensor | None, ...]:
     """Gradients by a_m, a_s, W_m, W_s, b_m, b_s; None where not needed."""
+    gradients = _backward(a_m, a_s, W_m, W_s, g_m, g_s, needs)
+    known = a_m, a_s, W_m, W_s, g_m, g_s
+    if careful_linear.is_finite(*gradients[:4]) or not careful_linear.can_help(*known):
+        return gradients
+    wide = torch.promote_types(W_m.dtype, torch.float32)
+    tensors = (None if x is None else x.to(wide) for x in known)
+    careful = *careful_linear.backward(*tensors), *(finite(g.to(wide).sum(0)) for g in (g_m, g_s))  # type: ignore[arg-type]
+    return tuple(cast(x, W_m.dtype) if x is not None and need else None for x, need in zip(careful, needs, strict=True))
+
+
+def _backward(
+    a_m: Tensor, a_s: Tensor | None, W_m: Tensor, W_s: Tensor, g_m: Tensor, g_s: Tensor, needs: tuple[bool, ...]
+) -> tuple[Tensor | None, ...]:
     need_m, need_s, need_W_m, need_W_s, need_b_m, need_b_s = needs
     d_m = d_s = d_W_m = d_W_s = None
     if need_W_s:
@@ -129,6 +159,24 @@ def backward(
         if need_s:
             d_s = v.addmm_(g_s, _squared(W_m))
     return d_m, d_s, d_W_m, d_W_s, g_m.sum(0) if need_b_m else None, g_s.sum(0) if need_b_s else None
+
+
+def backward_with_graph(
+    a_m: Tensor, a_s: Tensor | None, W_m: Tensor, W_s: Tensor, g_m: Tensor, g_s: Tensor, needs: tuple[bool, ...]
+) -> tuple[Tensor | None, ...]:
+    """The same gradients, by operations that autograd can go through once more."""
+    v, q, d_W_m = g_s @ W_s, a_m * a_m, g_m.T @ a_m
+    if a_s is not None:
+        q, d_W_m = q + a_s, d_W_m + 2 * W_m * (g_s.T @ a_s)
+    gradients = (
+        g_m @ W_m + 2 * a_m * v,
+        v + g_s @ (W_m * W_m),
+        d_W_m,
+        g_s.T @ q,
+        g_m.sum(0),
+        g_s.sum(0),
+    )
+    return tuple(gradient if need else None for gradient, need in zip(gradients, needs, strict=True))
 
 
 def _squared(W: Tensor) -> Tensor:

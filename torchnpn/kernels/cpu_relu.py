@@ -13,6 +13,7 @@ from torch import Tensor
 
 from torchnpn.maps import normal
 from torchnpn.maps.elementwise import check
+from torchnpn.maps.rectifiers import relu_partials
 from torchnpn.maps.select import step
 from torchnpn.moments import Moments
 
@@ -42,13 +43,16 @@ class _ReLU(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, m: Tensor, s: Tensor) -> tuple[Tensor, Tensor]:
         mean, variance, known = forward(m, s)
-        ctx.save_for_backward(*known)
+        ctx.save_for_backward(m, s, *known)
         return mean, variance
 
     @staticmethod
-    @torch.autograd.function.once_differentiable
     def backward(ctx: Any, g_m: Tensor, g_s: Tensor) -> tuple[Tensor, Tensor]:
-        return backward(ctx.saved_tensors, g_m, g_s)
+        m, s, *known = ctx.saved_tensors
+        if not torch.is_grad_enabled():
+            return backward(known, g_m, g_s)
+        m_m, m_s, s_m, s_s = relu_partials(m, s)  # through which autograd can go
+        return g_m * m_m + g_s * s_m, g_m * m_s + g_s * s_s
 
 
 def forward(m: Tensor, s: Tensor) -> tuple[Tensor, Tensor, tuple[Tensor, ...]]:
@@ -72,7 +76,7 @@ def backward(known: Sequence[Tensor], g_m: Tensor, g_s: Tensor) -> tuple[Tensor,
     above = torch.addcmul(tail, positive, tail, value=-2).add_(positive)
     slope = pdf / std.clamp_min(torch.finfo(std.dtype).tiny ** 0.5)  # 2 ∂a_m/∂s; 0 by definition at s = 0
     slope.mul_(step(std))
-    by_m = (mean * 2).addcmul_(mean, above, value=-2).mul_(g_s).addcmul_(g_m, above)
+    by_m = (g_m * above).addcmul_((1 - above).mul_(mean), g_s, value=2)
     by_s = above.addcmul_(torch.relu(h).add_(u), pdf, value=-1).mul_(g_s).addcmul_(g_m, slope, value=0.5)
     return by_m, by_s
 

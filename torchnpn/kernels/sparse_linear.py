@@ -14,6 +14,8 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
+from torchnpn.maps import careful_linear
+from torchnpn.maps.affine import may_look, saturated_sum
 from torchnpn.moments import Moments
 
 
@@ -68,7 +70,15 @@ def linear(x: SparseBatch, W: Moments, b: Moments | None = None) -> Moments:
 
         return _add(Moments(*sparse.products(x.columns, x.values, W.mean, W.variance)), b)
     o_m = _bags(x, x.values, W.mean)
-    return _add(Moments(o_m, None if W.variance is None else _bags(x, x.values**2, W.variance)), b)
+    o = Moments(o_m, None if W.variance is None else _bags(x, x.values**2, W.variance))
+    if may_look(Moments(x.values), W) and not _is_sound(x, o) and careful_linear.can_help(x.values, *W):
+        o = careful_linear.linear(Moments(x.dense()), W)
+    return _add(o, b)
+
+
+def _is_sound(x: SparseBatch, o: Moments) -> bool:
+    """Whether no sum overflows, nor any in the gradients by the weights: sums of x and x²."""
+    return careful_linear.is_finite(*o) and careful_linear.is_finite(x.values.square().sum())
 
 
 def gaussian_linear(x: SparseBatch, W_m: Tensor, W_log_std: Tensor, b: Moments | None = None) -> Moments:
@@ -103,9 +113,9 @@ def _bags(x: SparseBatch, values: Tensor, W: Tensor) -> Tensor:
 
 
 def _add(o: Moments, b: Moments | None) -> Moments:
-    if b is None:
-        return o
-    return o + Moments(b.mean.unsqueeze(-2), None if b.variance is None else b.variance.unsqueeze(-2))
+    if b is not None:
+        b = Moments(b.mean.unsqueeze(-2), None if b.variance is None else b.variance.unsqueeze(-2))
+    return saturated_sum(o, b)
 
 
 def _check(x: SparseBatch, W: Moments, b: Moments | None) -> None:

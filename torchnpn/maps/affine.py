@@ -8,6 +8,8 @@ import scipy.sparse
 import torch
 from torch import Tensor
 
+from torchnpn.finite import saturated
+from torchnpn.maps import careful_linear
 from torchnpn.maps.elementwise import check, check_together
 from torchnpn.moments import Moments
 
@@ -27,6 +29,10 @@ def linear(a: Moments | scipy.sparse.csr_matrix, W: Moments, b: Moments | None =
 
     three products, two where the input is a point (a_s = None) or the weights are, one where both are.
 
+    On a CPU sums of products that overflow are taken again with care, so that every result is finite and right, or the
+    type's largest number. Elsewhere nobody looks: what overflows is the largest number, but products beyond it of both
+    signs in one sum, such as 1e30 · 1e30 - 1e30 · 1e30 in float32, give NaN.
+
     Args:
         a: Input (*replicas, batch, in_features); replica dimensions may be left out, to be shared. A point input may be
             sparse: a torch CSR tensor as `a.mean`, or a scipy CSR matrix as `a` itself; it is never made dense.
@@ -38,14 +44,64 @@ def linear(a: Moments | scipy.sparse.csr_matrix, W: Moments, b: Moments | None =
     """
     a = _from_scipy(a, W) if scipy.sparse.issparse(a) else a
     check_linear(a, W, b)
+    b = None if b is None else _per_row(b, replicated=W.mean.dim() > 2 and a.mean.dim() > 1)
+    if not may_look(a, W):
+        return saturated_sum(_products(a, W), b)
+    o = _plain_sum(_products(a, W), b)
+    if _is_sound(a, W, b, o) or not careful_linear.can_help(*a, *W):
+        return o
+    return saturated_sum(_carefully(a, W), b)
+
+
+def _products(a: Moments, W: Moments) -> Moments:
     a_m, a_s = a
     o_m = _matmul(a_m, W.mean)
     o_s = None if W.variance is None else _matmul(_squared(a_m) if a_s is None else a_s + a_m * a_m, W.variance)
     if a_s is not None:
         from_input = _matmul(a_s, W.mean * W.mean)
         o_s = from_input if o_s is None else o_s + from_input
-    o = Moments(o_m, o_s)
-    return o if b is None else o + _per_row(b, replicated=W.mean.dim() > 2 and a_m.dim() > 1)
+    return Moments(o_m, o_s)
+
+
+def saturated_sum(o: Moments, b: Moments | None) -> Moments:
+    """o + b, kept finite; `o` is kept finite too where there is no b."""
+    if b is not None:
+        return o + b
+    return Moments(saturated(o.mean), None if o.variance is None else saturated(o.variance))
+
+
+def _plain_sum(o: Moments, b: Moments | None) -> Moments:
+    if b is None:
+        return o
+    o_s = b.variance if o.variance is None else o.variance if b.variance is None else o.variance + b.variance
+    return Moments(o.mean + b.mean, o_s)
+
+
+def may_look(a: Moments, W: Moments) -> bool:
+    """Whether values may be looked at: on a CPU, neither traced nor transformed."""
+    return not torch.compiler.is_compiling() and all(
+        t.device.type == "cpu" and not torch._C._functorch.is_functorch_wrapped_tensor(t)
+        for t in (*a, *W)
+        if t is not None
+    )
+
+
+def _is_sound(a: Moments, W: Moments, b: Moments | None, o: Moments) -> bool:
+    """Whether matrix products can take these numbers: no sum overflows, here or in the backward pass."""
+    if not torch.is_grad_enabled() or not any(t.requires_grad for t in o if t is not None):
+        return careful_linear.is_finite(*o)
+    x = Moments(a.mean.values()) if a.mean.layout == torch.sparse_csr else a
+    return careful_linear.is_moderate(x, W, b)
+
+
+def _carefully(a: Moments, W: Moments) -> Moments:
+    if a.mean.layout == torch.sparse_csr:
+        return _carefully(Moments(a.mean.to_dense()), W)
+    if a.mean.dim() > 1:
+        return careful_linear.linear(a, W)
+    row = Moments(a.mean.unsqueeze(-2), None if a.variance is None else a.variance.expand_as(a.mean).unsqueeze(-2))
+    o = careful_linear.linear(row, W)
+    return Moments(o.mean.squeeze(-2), None if o.variance is None else o.variance.squeeze(-2))
 
 
 def _matmul(x: Tensor, W: Tensor) -> Tensor:

@@ -7,6 +7,7 @@ import math
 import torch
 from torch import Tensor
 
+from torchnpn.finite import saturated
 from torchnpn.maps import normal
 from torchnpn.maps.elementwise import Pair, apply
 from torchnpn.moments import Moments
@@ -27,19 +28,26 @@ def tanh(o: Moments) -> Moments:
 
 
 def _sigmoid(m: Tensor, s: Tensor) -> Pair:
-    P, Q = _mean(m, s), _mean(-m, s)
-    x = 2 * P * Q * s * ((1 + 0.157 * s) / (1 + 0.2 * s))
-    r = torch.sqrt(1 + x)
-    return P, P * Q * (x / (r * (1 + r)))
+    P, _, variance = _both_sides(m, s, 1.0)
+    return P, variance
 
 
 def _tanh(m: Tensor, s: Tensor) -> Pair:
-    P, variance = _sigmoid(2 * m, 4 * s)
-    return P - _mean(-2 * m, 4 * s), 4 * variance
+    P, Q, variance = _both_sides(m, s, 2.0)
+    return P - Q, 4 * variance
 
 
-def _mean(m: Tensor, s: Tensor) -> Tensor:
-    w = (1 + 0.365 * s) ** -1.597
-    narrow = torch.sigmoid(m * torch.rsqrt(1 + 0.845 * math.pi / 8 * s))
-    wide = normal.cdf(m * torch.rsqrt(s + 3.175))
+def _both_sides(m: Tensor, s: Tensor, scale: float) -> tuple[Tensor, Tensor, Tensor]:
+    """P, Q and the variance for σ(scale · x); `scale` is applied where nothing overflows."""
+    P, Q = _mean(m, s, scale), _mean(-m, s, scale)
+    grown = saturated(scale**2 * s)
+    x = 2 * P * Q * grown * (0.785 + 0.215 / (1 + 0.2 * grown))
+    r = torch.sqrt(1 + x)
+    return P, Q, P * Q * (x / (r * (1 + r)))
+
+
+def _mean(m: Tensor, s: Tensor, scale: float) -> Tensor:
+    w = (1 + 0.365 * scale**2 * s) ** -1.597
+    narrow = torch.sigmoid(m * torch.rsqrt(scale**-2 + 0.845 * math.pi / 8 * s))
+    wide = normal.cdf(m * torch.rsqrt(s + 3.175 * scale**-2))
     return w * narrow + (1 - w) * wide

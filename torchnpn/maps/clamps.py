@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import functools
 from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
 from torchnpn.maps import normal, rules
-from torchnpn.maps.elementwise import Pair, Partials, apply, differentiable
-from torchnpn.maps.select import select, step
+from torchnpn.maps.elementwise import Pair, Partials, apply, check, differentiable
+from torchnpn.maps.select import magnitude, select, step
 from torchnpn.moments import Moments
 
 _ACROSS = rules.legendre(8)  # over an interval narrower than one standard deviation: exact to float64
@@ -21,10 +22,21 @@ def relu6(o: Moments) -> Moments:
 
 
 def hardtanh(o: Moments, lower: float = -1.0, upper: float = 1.0) -> Moments:
-    """Moments of min(max(lower, x), upper) for Gaussian x."""
+    """Moments of min(max(lower, x), upper) for Gaussian x; bounds beyond the type's largest number are that number."""
     if not lower < upper:
         raise ValueError(f"hardtanh expects lower < upper, got lower={lower} and upper={upper}.")
+    check("hardtanh", o)
+    largest = torch.finfo(o.mean.dtype if o.variance is None else _wide_type(o.mean, o.variance)).max
+    lower, upper = max(lower, -largest), min(upper, largest)
+    if not lower < upper:
+        raise ValueError(f"hardtanh expects bounds within the range of {o.mean.dtype}, got both beyond {lower:g}.")
+    if o.variance is not None and max(-lower, upper) > largest / 16:  # so that sums of bounds do not overflow
+        return hardtanh(o * 0.0625, lower / 16, upper / 16) * 16.0
     return apply("hardtanh", o, torch.clamp, _clamped, lower, upper)
+
+
+def _wide_type(*tensors: Tensor) -> torch.dtype:
+    return functools.reduce(torch.promote_types, (tensor.dtype for tensor in tensors), torch.float32)
 
 
 def heaviside(o: Moments) -> Moments:
@@ -64,14 +76,15 @@ def _clamped_at_or_below_centre(m: Tensor, s: Tensor, lower: float, upper: float
     alpha, std = normal.standardise(lower - m, s)
     beta, _ = normal.standardise(upper - m, s)
     below = step(alpha)
-    a = alpha.abs()
+    a = magnitude(alpha)
     at_lower, at_upper = normal.pdf(alpha), normal.pdf(beta)
     (A_a, B_a), (A_b, B_b) = normal.tails(a), normal.tails(beta)
     u_a, w_a, u_b, w_b = at_lower * A_a, at_lower * B_a, at_upper * A_b, at_upper * B_b
     shift = u_a - u_b
     second = select(below, w_a - w_b - 2 * (beta - a) * u_b, 1 - (w_a + 2 * a * u_a) - (w_b + 2 * beta * u_b))
     tail_a, tail_b = w_a + a * u_a, w_b + beta * u_b
-    rise, drift = (m - lower).clamp_min(0.0) + std * shift, (lower - m).clamp_min(0.0) + std * shift
+    distance = (lower - m).clamp_max(torch.finfo(m.dtype).max)
+    rise, drift = (m - lower).clamp_min(0.0) + std * shift, torch.relu(distance) + std * shift
     mean = m.clamp_min(lower) + std * shift
     variance = s * (second - shift * shift)
     inside = select(below, tail_a - tail_b, 1 - tail_a - tail_b)
@@ -87,16 +100,18 @@ def _clamped_at_or_below_centre(m: Tensor, s: Tensor, lower: float, upper: float
     first_wide, second_wide, inside_wide = rules.total(across, _ACROSS, m)
     wide = step(std - width)
     rise = select(wide, width * first_wide, rise)
-    drift = select(wide, (lower - m) + rise, drift)
+    drift = select(wide, distance + rise, drift)
     mean = select(wide, lower + rise, mean)
-    variance = select(wide, width**2 * (second_wide - first_wide * first_wide), variance)
+    variance_wide = torch.minimum(width * (width * (second_wide - first_wide * first_wide)), s)  # inf where not wide
+    variance = select(wide, variance_wide, variance)
     return _Clamped(mean, variance, drift, rise, select(wide, inside_wide, inside), at_lower, at_upper, std)
 
 
 def _reflected(m: Tensor, lower: float, upper: float) -> tuple[Tensor, Tensor]:
     """1 where m lies above the centre, -1 below; and m reflected to below the centre."""
-    centre = 0.5 * (lower + upper)
-    return torch.sign(m - centre), select(step(m - centre), (lower + upper) - m, m)
+    above = step(m - 0.5 * (lower + upper))
+    side = 2 * above - 1
+    return side, ((lower + upper) * above - side * m).clamp_min(-torch.finfo(m.dtype).max)
 
 
 def _clamp_values(m: Tensor, s: Tensor, lower: float, upper: float) -> Pair:
@@ -113,7 +128,7 @@ def _clamp_partials(m: Tensor, s: Tensor, lower: float, upper: float) -> Partial
     ends = y.at_lower - y.at_upper
     m_s = 0.5 * ends / std * step(y.std)
     s_m = 2 * (y.std * ends - y.drift * y.inside)
-    s_s = y.inside - y.rise / std * y.at_lower - ((upper - lower) - y.rise) / std * y.at_upper
+    s_s = y.inside - y.rise * (y.at_lower / std) - ((upper - lower) - y.rise) * (y.at_upper / std)
     return y.inside, -side * m_s, -side * s_m, s_s
 
 

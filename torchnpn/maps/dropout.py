@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import torch
+from torch import Tensor
 
-from torchnpn.maps.elementwise import check
+from torchnpn.maps.elementwise import Pair, Partials, apply, check, differentiable
 from torchnpn.moments import Moments
 
 
@@ -18,7 +19,16 @@ def dropout(a: Moments, p: float) -> Moments:
         raise ValueError(f"dropout expects a probability p with 0 ≤ p < 1, got {p}.")
     if p == 0:
         return a
-    wide = torch.promote_types(a.mean.dtype, torch.float32)
-    m = a.mean.to(wide)
-    s = m * m * p if a.variance is None else a.variance.to(wide) + m * m * p
-    return Moments(a.mean, (s / (1 - p)).to(a.mean.dtype))
+    random = a if a.variance is not None else Moments(a.mean, torch.zeros_like(a.mean))
+    return Moments(a.mean, apply("dropout", random, torch.clone, _masked, p).variance)
+
+
+def _values(m: Tensor, s: Tensor, p: float) -> Pair:
+    return m, m * (m * (p / (1 - p))) + s * (1 / (1 - p))
+
+
+def _partials(m: Tensor, s: Tensor, p: float) -> Partials:
+    return torch.ones_like(m), torch.zeros_like(m), m * (2 * p / (1 - p)), torch.full_like(s, 1 / (1 - p))
+
+
+_masked = differentiable(_values, _partials)

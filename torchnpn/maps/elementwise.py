@@ -6,64 +6,24 @@ For x ~ N(m, s) and any f,
 
 Autograd would go through √s instead, which is wrong in float32 for small s and NaN at s = 0. So each such map brings
 its own partial derivatives, and `differentiable` ties the two together.
+
+Every map promises: for finite m and s ≥ 0 of the type, values and gradients are finite and the variance is ≥ 0. Where
+the true value is beyond the type's largest number, that number is given. So no intermediate result of a formula may be
+inf - inf or 0 · inf: factors are ordered such that a product overflows only where the result does, and what is merely
+not selected stays finite too. A variance below zero is not looked for (a GPU would have to wait).
 """
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable
-from typing import Any
 
 import torch
 from torch import Tensor
-from torch.autograd.function import once_differentiable
 
+from torchnpn.finite import Pair, Partials, cast, differentiable, saturated
 from torchnpn.moments import Moments
 
-Pair = tuple[Tensor, Tensor]  # (a_m, a_s)
-Partials = tuple[Tensor, ...]  # the derivatives of a_m by each input, then those of a_s
-
-
-def differentiable(
-    values: Callable[..., Pair], partials: Callable[..., Partials], inputs: int = 2
-) -> Callable[..., Pair]:
-    """Join `values(*tensors, *constants)` and `partials(*tensors, *constants)` into one function that autograd can use.
-
-    The function works under `torch.compile`, `torch.func.vmap` and `torch.export`. It is once differentiable: the
-    partial derivatives are recomputed from the inputs in the backward pass, which keeps the inputs and nothing else.
-
-    Args:
-        values: Gives (a_m, a_s).
-        partials: Gives ∂a_m/∂(each input), then ∂a_s/∂(each input); for inputs (m, s) that is m_m, m_s, s_m, s_s.
-        inputs: How many of the arguments are tensors.
-    """
-
-    class Map(torch.autograd.Function):
-        generate_vmap_rule = True
-
-        @staticmethod
-        def forward(*arguments: Any) -> Pair:  # the tensors, then the tuple of constants
-            return values(*arguments[:inputs], *arguments[inputs])
-
-        @staticmethod
-        def setup_context(ctx: Any, arguments: tuple[Any, ...], output: Pair) -> None:
-            ctx.save_for_backward(*arguments[:inputs])
-            ctx.constants = arguments[inputs]
-
-        @staticmethod
-        @once_differentiable
-        def backward(ctx: Any, grad_m: Tensor, grad_s: Tensor) -> tuple[Tensor | None, ...]:
-            slopes = partials(*ctx.saved_tensors, *ctx.constants)
-            return *(grad_m * slopes[i] + grad_s * slopes[inputs + i] for i in range(inputs)), None
-
-    names = [inspect.Parameter(f"x{i}", inspect.Parameter.POSITIONAL_OR_KEYWORD) for i in range(inputs + 1)]
-    Map.forward.__signature__ = inspect.Signature(names)  # type: ignore[attr-defined]  # torch.compile counts them
-
-    def function(*arguments: Any) -> Pair:
-        pair: Pair = Map.apply(*arguments[:inputs], arguments[inputs:])
-        return pair
-
-    return function
+__all__ = ["Pair", "Partials", "apply", "check", "check_together", "differentiable"]
 
 
 def apply(
@@ -71,15 +31,16 @@ def apply(
 ) -> Moments:
     """`function(m, s, *constants)` on the moments `o`, or `point(m, *constants)` where they are a point.
 
-    Mean and variance are broadcast, taken in at least float32, and the result comes back in the type that came.
+    Mean and variance are broadcast, taken in at least float32, and the result comes back in the type that came, at most
+    its largest number.
     """
     check(name, o)
     if o.variance is None:
-        return Moments(point(o.mean, *constants))
+        return Moments(saturated(point(o.mean, *constants)))
     dtype = torch.promote_types(o.mean.dtype, o.variance.dtype)
     wide = torch.promote_types(dtype, torch.float32)
-    a_m, a_s = function(*torch.broadcast_tensors(o.mean.to(wide), o.variance.to(wide)), *constants)
-    return Moments(a_m.to(dtype), a_s.to(dtype))
+    a_m, a_s = function(*torch.broadcast_tensors(cast(o.mean, wide), cast(o.variance, wide)), *constants)
+    return Moments(cast(a_m, dtype), cast(a_s, dtype))
 
 
 def check(name: str, o: Moments) -> None:

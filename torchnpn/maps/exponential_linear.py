@@ -1,12 +1,14 @@
 """ELU and SELU of a Gaussian variable: exact closed forms, arranged so that nothing cancels.
 
-ELU is max(0, x) + α n with n = exp(min(x, 0)) - 1. The two parts are never non-zero together, so with R, V the moments
-of max(0, x) and N, V_n those of n:
+Both are f = λ max(0, x) + α n with n = exp(min(x, 0)) - 1. The two parts are never non-zero together, so with R, V the
+moments of max(0, x) and N, V_n those of n:
 
-    a_m = R + α N,    a_s = V + α² V_n - 2 α R N    (every term ≥ 0, as N ≤ 0).
+    a_m = λ R + α N,    a_s = λ² V + α² V_n - 2 λ α R N    (every term ≥ 0, as N ≤ 0).
 """
 
 from __future__ import annotations
+
+import math
 
 import torch
 from torch import Tensor
@@ -15,7 +17,7 @@ from torch.nn import functional
 from torchnpn.maps import normal, rules
 from torchnpn.maps.elementwise import Pair, Partials, apply, differentiable
 from torchnpn.maps.rectifiers import rectified, slope_in_variance
-from torchnpn.maps.select import select, step
+from torchnpn.maps.select import magnitude, select, step
 from torchnpn.moments import Moments
 
 SELU_ALPHA, SELU_SCALE = 1.6732632423543772, 1.0507009873554805  # torch.nn.functional.selu's constants
@@ -24,14 +26,16 @@ _WIDE = 1.0  # the variance above which the plain closed forms no longer cancel
 
 def elu(o: Moments, alpha: float = 1.0) -> Moments:
     """Moments of x for x > 0 and α (exp(x) - 1) for x ≤ 0, for Gaussian x."""
-    if not alpha >= 0:
-        raise ValueError(f"elu expects alpha ≥ 0, got {alpha}.")
-    return apply("elu", o, functional.elu, _elu, alpha)
+    if not 0 <= alpha < math.inf:
+        raise ValueError(f"elu expects a finite alpha ≥ 0, got {alpha}.")
+    if alpha > 1 and isinstance(o, Moments) and o.variance is not None:  # so that alpha² cannot overflow
+        return apply("elu", o, functional.elu, _elu, 1 / alpha, 1.0) * alpha
+    return apply("elu", o, lambda x, *_: functional.elu(x, alpha), _elu, 1.0, alpha)
 
 
 def selu(o: Moments) -> Moments:
     """Moments of the self-normalising ELU, λ · elu(x, α) with the usual constants, for Gaussian x."""
-    return apply("selu", o, functional.selu, _selu)
+    return apply("selu", o, lambda x, *_: functional.selu(x), _elu, SELU_SCALE, SELU_SCALE * SELU_ALPHA)
 
 
 _RULE = {torch.float32: rules.legendre(4), torch.float64: rules.legendre(12)}
@@ -102,36 +106,34 @@ def _wide(m: Tensor, s: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
 def _exponential_below_zero(m: Tensor, s: Tensor, h: Tensor, std: Tensor, j: int) -> Tensor:
     """e_j = E[e^{jx}; x < 0] = φ(h) M(h + j√s) = e^{jm + j²s/2} Φ(-h - j√s), with Mills' ratio M = B + kA."""
     k = h + j * std
-    A, B = normal.tails(k.abs())
-    mills = B + k.abs() * A
-    growth = (j * m + 0.5 * j * j * s).clamp_max(0.0)  # negative wherever it is used: where k < 0
+    size = magnitude(k)
+    A, B = normal.tails(size)
+    mills = B + size * A
+    growth = j * (m + 0.5 * j * s).clamp_max(0.0)  # negative wherever it is used: where k < 0
     return select(step(-k), torch.exp(growth) * (1 - normal.pdf(k) * mills), normal.pdf(h) * mills)
 
 
-def _elu_values(m: Tensor, s: Tensor, alpha: float) -> Pair:
+def _elu_values(m: Tensor, s: Tensor, scale: float, alpha: float) -> Pair:
     r = rectified(m, s)
     N, V_n, _, _ = _negative_part(m, s, r.below)
-    return r.mean + alpha * N, r.variance + alpha**2 * V_n - 2 * alpha * r.mean * N
+    variance = scale**2 * (s * r.spread) + alpha**2 * V_n - r.mean * (2 * scale * alpha * N)
+    return scale * r.mean + alpha * N, variance
 
 
-def _elu_partials(m: Tensor, s: Tensor, alpha: float) -> Partials:
-    """f' = 1[x > 0] + α e^x 1[x < 0],  f'' = α e^x 1[x < 0] + (1 - α) δ(x)."""
+def _elu_partials(m: Tensor, s: Tensor, scale: float, alpha: float) -> Partials:
+    """f' = λ 1[x > 0] + α e^x 1[x < 0],  f'' = α e^x 1[x < 0] + (λ - α) δ(x)."""
     r = rectified(m, s)
     N, V_n, e_1, e_2 = _negative_part(m, s, r.below)
-    mean = r.mean + alpha * N
+    jump = scale - alpha
     density = 2 * slope_in_variance(r)  # of x at 0
-    covariance = -r.mean * e_1 + alpha * (V_n + N * r.above)  # Cov(f, e^x 1[x < 0])
+    at_zero = scale * (r.mean * density) + alpha * (N * density)  # E f(x) times the density
+    covariance = -scale * (r.mean * e_1) + alpha * (V_n + N * r.above)  # Cov(f, e^x 1[x < 0])
     return (
-        r.above + alpha * e_1,
-        0.5 * (alpha * e_1 + (1 - alpha) * density),
-        2 * (r.mean * (r.below - alpha * e_1) + alpha**2 * V_n - alpha * (1 - alpha) * N * r.above),
-        r.above + alpha**2 * e_2 + alpha * covariance - (1 - alpha) * mean * density,
+        scale * r.above + alpha * e_1,
+        0.5 * (alpha * e_1 + jump * density),
+        r.mean * (2 * scale * (scale * r.below - alpha * e_1)) + 2 * alpha * (alpha * V_n - jump * N * r.above),
+        scale**2 * r.above + alpha**2 * e_2 + alpha * covariance - jump * at_zero,
     )
-
-
-def _selu(m: Tensor, s: Tensor) -> Pair:
-    a_m, a_s = _elu(m, s, SELU_ALPHA)
-    return SELU_SCALE * a_m, SELU_SCALE**2 * a_s
 
 
 _elu = differentiable(_elu_values, _elu_partials)

@@ -7,9 +7,10 @@ import functools
 import torch
 from torch import Tensor
 
+from torchnpn.finite import cast
 from torchnpn.maps.elementwise import Pair, Partials, check, check_together, differentiable
 from torchnpn.maps.rectifiers import rectified, slope_in_variance
-from torchnpn.maps.select import select, step
+from torchnpn.maps.select import magnitude, select, step
 from torchnpn.moments import Moments
 
 
@@ -27,26 +28,31 @@ def max2(a: Moments, b: Moments) -> Moments:
     parts = [part for x in (a, b) for part in (x.mean, torch.zeros_like(x.mean) if x.variance is None else x.variance)]
     dtype = functools.reduce(torch.promote_types, (part.dtype for part in parts))
     wide = torch.promote_types(dtype, torch.float32)
-    parts = torch.broadcast_tensors(*(part.to(wide) for part in parts))
-    mean, variance = _max2(*parts)
-    return Moments(mean.to(dtype), variance.to(dtype))
+    mean, variance = _max2(*torch.broadcast_tensors(*(cast(part, wide) for part in parts)))
+    return Moments(cast(mean, dtype), cast(variance, dtype))
+
+
+def _half_difference(m_1: Tensor, s_1: Tensor, m_2: Tensor, s_2: Tensor) -> Pair:
+    """Moments of (x - y)/2, which exist where those of x - y overflow."""
+    return 0.5 * m_1 - 0.5 * m_2, 0.25 * s_1 + 0.25 * s_2
 
 
 def _values(m_1: Tensor, s_1: Tensor, m_2: Tensor, s_2: Tensor) -> Pair:
     """max = the likelier one plus the rectified difference, so that both terms of the variance are positive."""
-    r = rectified(-(m_1 - m_2).abs(), s_1 + s_2)
-    s_likelier = select(step(m_1 - m_2), s_1, s_2)
-    return torch.maximum(m_1, m_2) + r.std * r.excess, r.variance + s_likelier * (r.below - r.above)
+    d, v = _half_difference(m_1, s_1, m_2, s_2)
+    r = rectified(-d.abs(), v)
+    s_likelier = select(step(d), s_1, s_2)
+    return torch.maximum(m_1, m_2) + 2 * r.std * r.excess, 4 * (v * r.spread) + s_likelier * (r.below - r.above)
 
 
 def _partials(m_1: Tensor, s_1: Tensor, m_2: Tensor, s_2: Tensor) -> Partials:
-    r = rectified(m_1 - m_2, s_1 + s_2)
-    theta = r.std.clamp_min(torch.finfo(r.std.dtype).tiny ** 0.5)
-    k, u = r.h.abs(), r.excess
+    r = rectified(*_half_difference(m_1, s_1, m_2, s_2))
+    theta = (2 * r.std).clamp_min(torch.finfo(r.std.dtype).tiny ** 0.5)
+    k, u = magnitude(r.h), r.excess
     tilt = (s_1 / theta - s_2 / theta) / theta * r.pdf - r.pdf * (r.above - r.below) + 2 * r.h * r.above * r.below
     by_mean = theta * tilt
     by_variance = -u * (k + u) - 0.5 * r.h * tilt
-    slope = slope_in_variance(r)
+    slope = 0.5 * slope_in_variance(r)
     return r.above, slope, r.below, slope, by_mean, r.above + by_variance, -by_mean, r.below + by_variance
 
 

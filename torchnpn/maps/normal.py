@@ -15,6 +15,8 @@ import math
 import torch
 from torch import Tensor
 
+from torchnpn.maps.select import step
+
 # Coefficients of p, lowest power first. float32: relative error 4.5e-7 (A), 1.2e-6 (B). float64: 2e-17, 1.3e-16.
 A32 = (
     0.290681273652,
@@ -105,8 +107,8 @@ B64 = (
 def pdf(h: Tensor) -> Tensor:
     """φ(h), or zero where it falls below 1e-31 (float64: 1e-297): exponentials that underflow make a CPU crawl."""
     lowest = -684.0 if h.dtype == torch.float64 else -70.0
-    exponential = (h * h).mul_(-0.5).clamp_min(lowest).exp_().sub_(1.001 * math.exp(lowest))
-    return exponential.clamp_min(0.0).mul_(1 / math.sqrt(2 * math.pi))
+    exponential = (h * h).mul_(-0.5).clamp_min(lowest).exp_()
+    return (exponential - 1.001 * math.exp(lowest)).clamp_min(0.0).mul_(1 / math.sqrt(2 * math.pi))
 
 
 def cdf(h: Tensor) -> Tensor:
@@ -125,9 +127,27 @@ def tails(k: Tensor) -> tuple[Tensor, Tensor]:
 
 def standardise(m: Tensor, s: Tensor) -> tuple[Tensor, Tensor]:
     """h = m / √s and √s; where s = 0, h is far out on the side of m (0 for m = 0), where φ is zero."""
-    std = s.sqrt()
+    std = root(s)
     h = m / std.clamp_min(torch.finfo(s.dtype).tiny ** 0.5)
     return h.clamp(-1e4, 1e4), std
+
+
+def root(s: Tensor) -> Tensor:
+    """√s; its slope at s = 0 is taken as zero where a graph is recorded (for second derivatives), not as infinite."""
+    if torch.is_grad_enabled() and s.requires_grad:
+        return s.clamp_min(torch.finfo(s.dtype).tiny).sqrt() * step(s)
+    return s.sqrt()
+
+
+def lifted_root(s: Tensor) -> Tensor:
+    """√s for sums over nodes z√s of smooth functions.
+
+    Second derivatives go through √s, whose slope magnifies the rounding of such sums. So where a graph is recorded, the
+    sums are taken at a variance of at least the type's ε, which changes them by about as much.
+    """
+    if torch.is_grad_enabled() and s.requires_grad:
+        return (s + (s.clamp_min(torch.finfo(s.dtype).eps) - s).detach()).sqrt()
+    return s.sqrt()
 
 
 def _polynomial(coefficients: tuple[float, ...], x: Tensor) -> Tensor:

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
+from typing import Any
 
 import torch
 from torch import Tensor
 
+from torchnpn.finite import cast, saturated
 from torchnpn.maps import rules
 from torchnpn.maps.elementwise import Pair, check
 from torchnpn.moments import Moments
 
+_LARGEST_ROOT = 1e153  # squares of such numbers can still be added up
 _SMALLEST_STD = 1e-4  # below it gradients are taken at this standard deviation: there they still have their digits
 
 
@@ -18,7 +22,8 @@ def quadrature(f: Callable[[Tensor], Tensor], o: Moments, nodes: int = 64) -> Mo
     """Moments of f(x) for Gaussian x by Gauss-Hermite quadrature in float64: a_m = Σ w_i f(m + √s z_i), a_s likewise.
 
     Accurate where f is smooth on the scale of √s. Gradients reach m, s and whatever parameters f has; at s = 0 they are
-    the right ones, E f'' / 2 included.
+    the right ones, E f'' / 2 included. Where f or the result overflows, the largest number of the type is given, and a
+    gradient of f that is NaN there, such as exp's inf · 0, counts as zero.
 
     Args:
         f: Any element-wise function of a tensor.
@@ -27,23 +32,55 @@ def quadrature(f: Callable[[Tensor], Tensor], o: Moments, nodes: int = 64) -> Mo
     """
     check("quadrature", o)
     if o.variance is None:
-        return Moments(f(o.mean))
+        return Moments(saturated(f(_entering(o.mean))))
     rule = rules.hermite(nodes)
-    m, s = o.mean.double(), o.variance.double()
+    m, s = cast(o.mean, torch.float64), cast(o.variance, torch.float64)
     with torch.no_grad():
         exact = _moments(f, m, s.sqrt(), rule)
     lift = (s.clamp_min(_SMALLEST_STD**2) - s).detach()
     smooth = _moments(f, m, (s + lift).sqrt(), rule)  # carries the gradient, and only that
     mean, variance = (value + (carrier - carrier.detach()) for value, carrier in zip(exact, smooth, strict=True))
-    return Moments(mean.to(o.mean.dtype), variance.to(o.mean.dtype))
+    return Moments(cast(mean, o.mean.dtype), cast(variance, o.mean.dtype))
 
 
 def _moments(f: Callable[[Tensor], Tensor], m: Tensor, std: Tensor, rule: rules.Rule) -> Pair:
-    centre = f(m)
+    """The mean, and the variance about the node at the centre; a variance that overflows is the largest number."""
+    largest = torch.finfo(m.dtype).max / 2  # of f, so that differences are finite
+    m, std = _entering(m), _entering(std)
+
+    def value(x: Tensor) -> Tensor:
+        return f(_entering(saturated(x))).clamp(-largest, largest)
+
+    centre = value(m)
 
     def along(z: Tensor, w: Tensor) -> Pair:
-        d = f(m + z * std) - centre
-        return w * d, w * d * d
+        d = value(m + z * std) - centre
+        root = math.sqrt(w) * d if isinstance(w, float) else w.sqrt() * d
+        return w * d, root.clamp(-_LARGEST_ROOT, _LARGEST_ROOT) ** 2
 
     first, second = rules.total(along, rule, m)
-    return centre + first, second - first * first
+    variance = second - torch.minimum(second, first.clamp(-_LARGEST_ROOT, _LARGEST_ROOT) ** 2)
+    return centre + first, torch.where(second >= _LARGEST_ROOT**2, torch.finfo(m.dtype).max, variance)
+
+
+class _Entering(torch.autograd.Function):
+    """The identity; a gradient that is not finite comes back as zero or as the largest number."""
+
+    generate_vmap_rule = True
+
+    @staticmethod
+    def forward(x: Tensor) -> Tensor:
+        return x.view_as(x)
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Tensor], output: Tensor) -> None:
+        pass
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor) -> Tensor:
+        return torch.nan_to_num(gradient)
+
+
+def _entering(x: Tensor) -> Tensor:
+    y: Tensor = _Entering.apply(x)
+    return y

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import NamedTuple
 
 import torch
@@ -10,7 +11,7 @@ from torch.nn import functional
 
 from torchnpn.maps import normal
 from torchnpn.maps.elementwise import Pair, Partials, apply, differentiable
-from torchnpn.maps.select import select, step
+from torchnpn.maps.select import magnitude, select, step
 from torchnpn.moments import Moments
 
 
@@ -28,6 +29,10 @@ def leaky_relu(o: Moments, slope: float = 0.01) -> Moments:
     With R, V the moments of max(0, x) and a the slope, using Cov(x, max(0, x)) = s Φ(h):
         a_m = a m + (1 - a) R,    a_s = a² s + (1 - a)² V + 2 a (1 - a) s Φ(h).
     """
+    if not math.isfinite(slope):
+        raise ValueError(f"leaky_relu expects a finite slope, got {slope}.")
+    if slope * slope > 1 and isinstance(o, Moments) and o.variance is not None:  # so that slope² cannot overflow
+        return leaky_relu(-o, 1 / slope) * -slope
     return apply("leaky_relu", o, functional.leaky_relu, _leaky_relu, slope)
 
 
@@ -40,7 +45,7 @@ class Rectified(NamedTuple):
     """max(0, x) for x ~ N(m, s), and what its derivatives need."""
 
     mean: Tensor
-    variance: Tensor
+    spread: Tensor  # its variance, in units of s
     excess: Tensor  # E max(0, x) - max(0, m) ≥ 0, in units of √s
     above: Tensor  # Φ(h) = P(x > 0)
     below: Tensor  # Φ(-h) = P(x < 0)
@@ -56,14 +61,14 @@ def rectified(m: Tensor, s: Tensor) -> Rectified:
     (In one line: w - u², plus 1 - 2(w + ku) where h ≥ 0.)
     """
     h, std = normal.standardise(m, s)
-    k, pdf, positive = h.abs(), normal.pdf(h), step(h)
+    k, pdf, positive = magnitude(h), normal.pdf(h), step(h)
     A, B = normal.tails(k)
     u, w = pdf * A, pdf * B
     tail = torch.addcmul(w, k, u)
     rest = 1 - tail
-    variance = s * (w - u * u + positive * (rest - tail))
+    spread = w - u * u + positive * (rest - tail)
     above, below = select(positive, rest, tail), select(positive, tail, rest)
-    return Rectified(torch.addcmul(torch.relu(m), std, u), variance, u, above, below, pdf, h, std)
+    return Rectified(torch.addcmul(torch.relu(m), std, u), spread, u, above, below, pdf, h, std)
 
 
 def slope_in_variance(r: Rectified) -> Tensor:
@@ -74,12 +79,12 @@ def slope_in_variance(r: Rectified) -> Tensor:
 
 def _relu_values(m: Tensor, s: Tensor) -> Pair:
     r = rectified(m, s)
-    return r.mean, r.variance
+    return r.mean, s * r.spread
 
 
 def relu_partials(m: Tensor, s: Tensor) -> Partials:
     r = rectified(m, s)
-    return r.above, slope_in_variance(r), 2 * r.mean * r.below, _variance_in_variance(r)
+    return r.above, slope_in_variance(r), r.mean * (2 * r.below), _variance_in_variance(r)
 
 
 def _variance_in_variance(r: Rectified) -> Tensor:
@@ -90,7 +95,7 @@ def _variance_in_variance(r: Rectified) -> Tensor:
 def _leaky_values(m: Tensor, s: Tensor, slope: float) -> Pair:
     r, rest = rectified(m, s), 1 - slope
     mean = functional.leaky_relu(m, slope) + rest * r.std * r.excess
-    variance = slope**2 * s + rest**2 * r.variance + 2 * slope * rest * s * r.above
+    variance = s * (slope**2 + rest**2 * r.spread + 2 * slope * rest * r.above)
     return mean, variance.clamp_min(0.0)  # for slopes below zero denormal numbers can round to less
 
 
@@ -100,7 +105,7 @@ def _leaky_partials(m: Tensor, s: Tensor, slope: float) -> Partials:
     return (
         slope + rest * r.above,
         rest * slope_in_variance(r),
-        2 * rest**2 * r.mean * r.below + both * r.std * r.pdf,
+        r.mean * (2 * rest**2 * r.below) + both * r.std * r.pdf,
         slope**2 + rest**2 * _variance_in_variance(r) + both * (r.above - 0.5 * r.h * r.pdf),
     )
 

@@ -6,6 +6,7 @@ import torch
 from torch import Tensor
 
 from torchnpn.families.base import ExponentialFamily
+from torchnpn.finite import cast
 from torchnpn.moments import Moments
 
 
@@ -34,7 +35,7 @@ def saturating(p: ExponentialFamily, tau: float, r: float = 1.0, q: float | None
         a_m = r - q * torch.exp(once)
     else:
         a_m = (r - q) + q * _one_minus_exp(once)
-    return Moments(a_m.to(p.dtype), a_s.to(p.dtype))
+    return Moments(cast(a_m, p.dtype), cast(a_s, p.dtype))
 
 
 def _one_minus_exp(x: Tensor) -> Tensor:

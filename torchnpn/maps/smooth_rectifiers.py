@@ -60,7 +60,7 @@ def _wide_values(m: Tensor, s: Tensor, bump: rules.Rule) -> Pair:
         return first * both, second * both, cross * at
 
     i_1, i_2, i_3 = rules.total(along, bump, m)
-    return r.mean + i_1, (r.variance + (i_2 - i_1 * i_1) + 2 * (i_3 - r.mean * i_1)).clamp_min(0.0)  # of rounding
+    return r.mean + i_1, (s * r.spread + (i_2 - i_1 * i_1) + 2 * (i_3 - r.mean * i_1)).clamp_min(0.0)  # of rounding
 
 
 def _wide_partials(m: Tensor, s: Tensor, bump: rules.Rule) -> Partials:
@@ -83,8 +83,8 @@ def _wide_partials(m: Tensor, s: Tensor, bump: rules.Rule) -> Partials:
     return (
         relu_m_m + per_m * d1_m,
         relu_m_s + per_s * d1_s,
-        relu_s_m + per_m * (d2_m + 2 * d3_m - 2 * gap * d1_m) - 2 * relu_m_m * i_1,
-        relu_s_s + per_s * (d2_s + 2 * d3_s - 2 * gap * d1_s) - 2 * relu_m_s * i_1,
+        relu_s_m + per_m * (d2_m + 2 * d3_m - gap * (2 * d1_m)) - 2 * relu_m_m * i_1,
+        relu_s_s + per_s * (d2_s + 2 * d3_s - gap * (2 * d1_s)) - 2 * relu_m_s * i_1,
     )
 
 
@@ -118,7 +118,7 @@ class _Nodes(NamedTuple):
         return self.value(m) + first, second - first * first
 
     def partials(self, m: Tensor, s: Tensor) -> Partials:
-        std = s.sqrt()
+        std = normal.lifted_root(s)
 
         def along(z: Tensor, w: Tensor) -> tuple[Tensor, ...]:
             d, (f1, f2) = self.difference(m, z * std), self.slopes(m + z * std)

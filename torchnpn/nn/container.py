@@ -13,6 +13,7 @@ from torchnpn import families, kernels
 from torchnpn.families import Bernoulli as BernoulliFamily
 from torchnpn.families import Beta, ExponentialFamily, Gaussian, Poisson
 from torchnpn.moments import Moments
+from torchnpn.nn import foreign
 from torchnpn.nn.activation import BY_NAME, FUSED
 from torchnpn.nn.convert import as_moments
 from torchnpn.nn.layers import chain_of
@@ -24,10 +25,19 @@ _RELU_LIKE = {"relu", "leaky_relu", "relu6", "elu", "gelu", "silu", "softplus"}
 
 
 class Sequential(nn.Sequential):
-    """Modules in order; takes a tensor or moments, gives moments."""
+    """Modules in order; takes a tensor or moments, gives moments.
+
+    Any module may stand in it that takes and gives `Moments`. torch's own layers and activations take tensors: they are
+    refused, with the name of their counterpart. So is, on a CPU, an input with a negative variance.
+    """
+
+    def add_module(self, name: str, module: nn.Module | None) -> None:
+        foreign.check(name, module)
+        super().add_module(name, module)
 
     def forward(self, a: Moments | Tensor) -> Moments:
         o, modules = as_moments(a), list(self)
+        _check_variance(o)
         trains = torch.is_grad_enabled() or any(module.training for module in modules)
         if not trains and (predicted := _predicted(modules, o)) is not None:
             return predicted
@@ -35,11 +45,34 @@ class Sequential(nn.Sequential):
             module = modules.pop(0)
             fused = _fused(module, modules[0], o) if modules else None
             if fused is None:
-                o = module(o)
+                o = _called(module, o, len(self) - len(modules) - 1)
             else:
                 o = fused
                 modules.pop(0)
         return o
+
+
+def _called(module: nn.Module, o: Moments, position: int) -> Moments:
+    """module(o); an error that a module without knowledge of moments raises gets a note of what to do."""
+    if foreign.takes_tensors_only(module):  # put in after the network was made
+        raise TypeError(foreign.explanation(module, str(position)))
+    try:
+        moments: Moments = module(o)
+    except (TypeError, AttributeError) as error:
+        if not type(module).__module__.startswith("torchnpn."):
+            name = type(module).__name__
+            error.add_note(f"Module {position} of npn.nn.Sequential, {name}, was given npn.Moments. {foreign.ADVICE}")
+        raise
+    return moments
+
+
+def _check_variance(a: Moments) -> None:
+    """Raise for a negative variance, where a look costs nothing: on a CPU, neither traced nor transformed."""
+    s = a.variance if isinstance(a, Moments) else None
+    if s is None or torch.compiler.is_compiling() or s.device.type != "cpu" or s.numel() == 0:
+        return
+    if not torch._C._functorch.is_functorch_wrapped_tensor(s) and s.detach().min().item() < 0:
+        raise ValueError(f"A network expects input variances ≥ 0, got {s.detach().min().item():g}.")
 
 
 def _predicted(modules: list[nn.Module], a: Moments) -> Moments | None:

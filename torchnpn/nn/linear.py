@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import math
+import numbers
+from typing import Any
+
 import torch
 from torch import Tensor, nn
 from torch.distributions import constraints
@@ -42,6 +46,9 @@ class Linear(nn.Module):
         generator: torch.Generator | None = None,
     ) -> None:
         super().__init__()
+        for name, size in (("in_features", in_features), ("out_features", out_features)):
+            if not isinstance(size, numbers.Integral) or size < 1:
+                raise ValueError(f"Linear expects {name}, a whole number ≥ 1, got {size!r}.")
         self.in_features, self.out_features, self.replicas = in_features, out_features, tuple(replicas)
         family = families.resolve(family)
         self.averages = family.support in (constraints.unit_interval, constraints.boolean)
@@ -53,6 +60,45 @@ class Linear(nn.Module):
         if bias and not self.averages:
             initial = _initial_bias(family, (*replicas, out_features), in_features, generator)
             self.bias = RandomParameter(family, initial, event_dims=1)
+
+    @classmethod
+    def from_torch(cls, linear: nn.Linear, std: float | None = None) -> Linear:
+        """The Gaussian layer whose weights and biases have the values of a `torch.nn.Linear` as their means.
+
+        Args:
+            linear: The layer to take over; its type and device are kept, its tensors are copied.
+            std: Standard deviation of every weight and bias; by default 0.1/√in_features, as for a new layer.
+        """
+        if not isinstance(linear, nn.Linear):
+            raise TypeError(f"Linear.from_torch expects a torch.nn.Linear, got {type(linear).__name__}.")
+        std = 0.1 / math.sqrt(linear.in_features) if std is None else std
+        if not 0 < std < math.inf:
+            raise ValueError(f"Linear.from_torch expects a finite standard deviation std > 0, got {std!r}.")
+        if not all(parameter.isfinite().all() for parameter in linear.parameters()):
+            raise ValueError("Linear.from_torch expects finite weights and biases, got NaN or infinite ones.")
+        generator = torch.Generator().manual_seed(0)  # torch's own random state is left alone
+        layer = cls(linear.in_features, linear.out_features, bias=linear.bias is not None, generator=generator)
+        layer = layer.to(linear.weight)  # type and device
+        with torch.no_grad():
+            for ours, values in ((layer.weight, linear.weight), (layer.bias, linear.bias)):
+                if ours is not None:
+                    ours.free[0].copy_(values)
+                    ours.free[1].fill_(math.log(std))
+        return layer
+
+    def _load_from_state_dict(self, state_dict: dict[str, Any], prefix: str, *args: Any) -> None:
+        """Takes the `weight` and `bias` of a `torch.nn.Linear` too: as means; the standard deviations stay."""
+        for name, ours in (("weight", self.weight), ("bias", self.bias)):
+            if ours is None or prefix + name not in state_dict:
+                continue
+            if ours.family is not Gaussian:
+                raise ValueError(
+                    f"{prefix}{name} is a tensor of a torch.nn.Linear, with values of either sign: load it into a "
+                    f"Linear of Gaussian weights, not of {ours.family.__name__} ones."
+                )
+            state_dict[f"{prefix}{name}.mean"] = state_dict.pop(prefix + name)
+            state_dict[f"{prefix}{name}.log_std"] = ours.free[1].detach().clone()
+        super()._load_from_state_dict(state_dict, prefix, *args)
 
     def forward(self, a: Moments | Tensor) -> Moments:  # (*replicas, batch, in) -> (*replicas, batch, out)
         a = as_moments(a)

@@ -6,6 +6,7 @@ import torch
 from torch import Tensor, nn
 
 from torchnpn import maps
+from torchnpn.finite import saturated
 from torchnpn.moments import Moments
 from torchnpn.nn import sampling
 from torchnpn.nn.convert import as_moments
@@ -26,7 +27,7 @@ class Dropout(nn.Module):
         if not self.training or self.p == 0:
             return a
         mask = sampling.kept(a.mean, self.p)
-        return a * mask
+        return Moments(saturated(a.mean * mask), None if a.variance is None else saturated((a.variance * mask) * mask))
 
     def extra_repr(self) -> str:
         return f"p={self.p:g}"

@@ -25,18 +25,27 @@ SWITCH = tl.constexpr(_ACCURACY.switch)
 (Z0, W0), (Z1, W1), (Z2, W2), (Z3, W3), (Z4, W4), (Z5, W5), (Z6, W6) = (
     (tl.constexpr(z), tl.constexpr(w)) for z, w in _ACCURACY.nodes
 )
+LARGEST = tl.constexpr(3.3895313892515355e38)  # of bfloat16
 FLOOR = tl.constexpr(1.0842021724855044e-19)  # √ of the smallest normal number
 
 
 @triton.jit
+def finite(x):
+    """`x`, with ±inf as the largest numbers that bfloat16 has too; NaN stays NaN, which `tl.minimum` would lose."""
+    return tl.where(x > LARGEST, LARGEST, tl.where(x < -LARGEST, -LARGEST, x))
+
+
+@triton.jit
 def values(m, s, tau, r, q, ACT: tl.constexpr):
-    """Mean and variance of the activation of a neuron with mean m and variance s."""
+    """Mean and variance of the activation of a neuron with mean m and variance s; sums that overflowed are finite."""
+    m, s = finite(m), finite(s)
     if ACT == "relu":
         return _relu_values(m, s)
     elif ACT == "sigmoid":
         lower, _, variance = _sigmoid_values(-tl.abs(m), s)
         return tl.where(m > 0, 1 - lower, lower), variance
     elif ACT == "tanh":
+        m, s = _quartered(m, s)
         _, centre, variance = _sigmoid_values(-2 * tl.abs(m), 4 * s)
         return 2 * tl.where(m > 0, centre, -centre), 4 * variance
     elif ACT == "gamma":
@@ -49,17 +58,28 @@ def values(m, s, tau, r, q, ACT: tl.constexpr):
 def gradients(m, s, by_mean, by_variance, tau, r, q, ACT: tl.constexpr):
     """Gradients by m and s, from those by the mean and the variance of the activation."""
     if ACT == "none":
-        return by_mean, by_variance
+        return finite(by_mean), finite(by_variance)
+    m, s, by_mean, by_variance = finite(m), finite(s), finite(by_mean), finite(by_variance)
     if ACT == "relu":
         m_m, m_s, s_m, s_s = _relu_partials(m, s)
     elif ACT == "sigmoid":
         m_m, m_s, s_m, s_s = _signed_partials(m, s)
     elif ACT == "tanh":
+        m, s = _quartered(m, s)
         m_m, m_s, s_m, s_s = _signed_partials(2 * m, 4 * s)
         m_m, m_s, s_m, s_s = 4 * m_m, 8 * m_s, 8 * s_m, 16 * s_s
     else:
         m_m, m_s, s_m, s_s = _gamma_partials(m, s, tau, r, q)
-    return by_mean * m_m + by_variance * s_m, by_mean * m_s + by_variance * s_s
+    by_m = finite(by_mean * m_m) + finite(by_variance * s_m)
+    return finite(by_m), finite(finite(by_mean * m_s) + finite(by_variance * s_s))
+
+
+@triton.jit
+def _quartered(m, s):
+    """A variance of at most a quarter of the largest number, and the mean in the same ratio to its root."""
+    most = 0.25 * LARGEST
+    m = m * tl.sqrt(most / tl.maximum(s, most))
+    return tl.where(m > most, most, tl.where(m < -most, -most, m)), tl.where(s > most, most, s)
 
 
 # The normal distribution ---------------------------------------------------------------------------------------------
@@ -92,7 +112,7 @@ def _cdf(h, density):
 
 @triton.jit
 def _limited(x):
-    return tl.minimum(tl.maximum(x, -1e4), 1e4)
+    return tl.where(x > 1e4, 1e4, tl.where(x < -1e4, -1e4, x))
 
 
 # ReLU ----------------------------------------------------------------------------------------------------------------
@@ -121,7 +141,7 @@ def _relu_partials(m, s):
     mean = tl.maximum(m, 0.0) + std * u
     above, below = tl.where(h > 0, 1 - tail, tail), tl.where(h > 0, tail, 1 - tail)
     slope = tl.where(std > 0, 0.5 * density / tl.maximum(std, FLOOR), 0.0)
-    return above, slope, 2 * mean * below, above - (tl.maximum(h, 0.0) + u) * density
+    return above, slope, mean * (2 * below), above - (tl.maximum(h, 0.0) + u) * density
 
 
 # Sigmoid and tanh ----------------------------------------------------------------------------------------------------

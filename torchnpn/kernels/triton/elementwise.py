@@ -43,11 +43,11 @@ def pair_of_weights_kernel(W_m, W_v, P, size, K, LOG_STD: tl.constexpr, SQUARE: 
     at = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
     inside = at < size
     row, column = at // K, at % K
-    v = variance_of(tl.load(W_v + at, mask=inside, other=0.0), LOG_STD)
+    v = activations.finite(variance_of(tl.load(W_v + at, mask=inside, other=0.0), LOG_STD))
     if SQUARE:
         w = tl.load(W_m + at, mask=inside, other=0.0)
         tl.store(P + row * 2 * K + column, v, mask=inside)
-        tl.store(P + row * 2 * K + K + column, w * w, mask=inside)
+        tl.store(P + row * 2 * K + K + column, activations.finite(w * w), mask=inside)
     else:
         tl.store(P + at, v, mask=inside)
 
@@ -61,10 +61,10 @@ def pair_of_inputs_kernel(a_m, a_s, A, size, K, HAS_S: tl.constexpr, BLOCK: tl.c
     x = tl.load(a_m + at, mask=inside, other=0.0)
     if HAS_S:
         s = tl.load(a_s + at, mask=inside, other=0.0)
-        tl.store(A + row * 2 * K + column, x * x + s, mask=inside)
+        tl.store(A + row * 2 * K + column, activations.finite(x * x + s), mask=inside)
         tl.store(A + row * 2 * K + K + column, s, mask=inside)
     else:
-        tl.store(A + at, x * x, mask=inside)
+        tl.store(A + at, activations.finite(x * x), mask=inside)
 
 
 @triton.jit

@@ -54,7 +54,7 @@ def end_forward(
         tl.store(out_s + at, variance, mask=inside)
     if PAIR:
         pair = (replica * M + rows[:, None]) * (2 * N) + columns[None, :]
-        tl.store(out_A + pair, mean * mean + variance, mask=inside)
+        tl.store(out_A + pair, activations.finite(mean * mean + variance), mask=inside)
         tl.store(out_A + pair + N, variance, mask=inside)
 
 
@@ -67,7 +67,7 @@ def end_input_gradient(
     inside = (rows[:, None] < M) & (columns[None, :] < K)
     at = (replica * M + rows[:, None]) * K + columns[None, :]
     x = tl.load(a_m + replica * stride_a + rows[:, None] * K + columns[None, :], mask=inside, other=0.0)
-    by_m += 2 * x * by_v
+    by_m += x * (2 * by_v)
     by_s = by_v + by_w2
     if DROP:
         scale = dropout_scale(seed, cursor, replica, salt, rows, columns, K, M, p)

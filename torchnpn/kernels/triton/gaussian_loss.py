@@ -22,6 +22,8 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
+from torchnpn.kernels.triton.once import fused_once
+
 _TARGETS = 1024  # of a row, for one program
 _ROOM = 2.0**-34  # of the largest number: a gradient of σ² is still to be multiplied by σ² ≤ 5e9
 
@@ -56,7 +58,7 @@ class _Rows(torch.autograd.Function):
         return parts.sum(-1)
 
     @staticmethod
-    @torch.autograd.function.once_differentiable
+    @fused_once
     def backward(ctx: Any, g: Tensor) -> tuple[Tensor | None, ...]:
         m, s, y, noise = ctx.saved_tensors
         replicas, batch, targets = m.shape

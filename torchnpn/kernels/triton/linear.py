@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from torchnpn.kernels.triton import layer
+from torchnpn.kernels.triton.once import fused_once
 from torchnpn.kernels.triton.signals import Activation, Gradient, Precision, Signal, Weights
 from torchnpn.moments import Moments
 
@@ -69,7 +70,7 @@ class _Linear(torch.autograd.Function):
         return out.a.m.view(shape), out.a.s.view(shape)  # type: ignore[union-attr]
 
     @staticmethod
-    @torch.autograd.function.once_differentiable
+    @fused_once
     def backward(ctx: Any, g_m: Tensor, g_s: Tensor) -> tuple[Tensor | None, ...]:
         act, precision, log_std, shape, shapes = ctx.settings
         a_m, a_pair, W_m, W_v, b_m, b_v, W_pair, o_m, o_s = ctx.saved_tensors
@@ -98,7 +99,7 @@ class _Activation(torch.autograd.Function):
         return layer.activation(m, s, act)
 
     @staticmethod
-    @torch.autograd.function.once_differentiable
+    @fused_once
     def backward(ctx: Any, g_m: Tensor, g_s: Tensor) -> tuple[Tensor, Tensor, None]:
         m, s = ctx.saved_tensors
         d_m, d_s = layer.activation_gradient(m, s, g_m.contiguous(), g_s.contiguous(), ctx.act)

@@ -19,6 +19,8 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
+from torchnpn.kernels.triton.once import fused_once
+
 _ENTRIES, _COLUMNS, _OUTPUTS = 32, 32, 32  # of a tile
 
 
@@ -66,7 +68,7 @@ class _Products(torch.autograd.Function):
         return o_m, o_s
 
     @staticmethod
-    @torch.autograd.function.once_differentiable
+    @fused_once
     def backward(ctx: Any, g_m: Tensor, g_s: Tensor) -> tuple[Tensor | None, ...]:
         columns, values, *log_std = ctx.saved_tensors
         replicas, n_out, n_in = ctx.shape
