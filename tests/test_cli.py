@@ -35,7 +35,7 @@ def test_fit_says_what_it_does(folder, tmp_path, target, taken, figures):
     text = done("fit", folder / "data.csv", "-t", target, "-o", out, *BARE)
     assert f"{target} is taken as {taken}" in text
     assert "data.csv: 120 rows" in text and "left out: 'id' holds a different text in nearly every row." in text
-    assert "Learning from 100 rows; 20 are held out" in text
+    assert "Learning from 100 rows; 20 are held out for testing" in text
     for word in (*figures, "model", "baseline", str(out)):
         assert word in text.replace("\n", "")
     assert [path.name for path in tmp_path.iterdir()] == ["m.npn"]
@@ -49,7 +49,7 @@ def test_fit_writes_a_report(folder, tmp_path, target, images):
     assert {path.name for path in tmp_path.iterdir()} == {"m.npn", "m.html"}
     assert_stands_alone(text := (tmp_path / "m.html").read_text(encoding="utf-8"))
     assert f"Predicting {target}" in text and text.count("<img") == images
-    for words in ("What was learnt", "What it relies on", "left out: holds a different text", "one of 3: "):
+    for words in ("What was learnt", "Which columns matter", "left out: holds a different text", "one of 3: "):
         assert words in text
     if BROWSER is not None:
         seen = looked_at(text, tmp_path, 390, DARK)
@@ -169,7 +169,7 @@ def test_large_files_are_sampled_and_rows_without_target_dropped(folder, tmp_pat
     text = done("fit", tmp_path / "data.csv", "-t", "y", "--max-rows", 50, "-o", tmp_path / "m.npn", *BARE)
     assert "not used: 100 rows without a target." in text
     assert "a random sample of 50 of the 200 rows is used (--max-rows)." in text
-    assert "Learning from 40 rows; 10 are held out" in text
+    assert "Learning from 40 rows; 10 are held out for testing" in text
 
 
 def test_help_has_examples():
@@ -188,9 +188,7 @@ def test_data_commands(tmp_path, monkeypatch):
     path.parent.mkdir(parents=True)
     path.write_bytes(b"junk")
     result = run("data", "verify")
-    assert result.exit_code == 1 and result.stderr.startswith(
-        f"npn: not as they should be: {datasets.available()[0].name}"
-    )
+    assert result.exit_code == 1 and result.stderr.startswith(f"npn: damaged: {datasets.available()[0].name}")
 
 
 def test_data_that_cannot_be_fetched(monkeypatch):
