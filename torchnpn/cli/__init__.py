@@ -5,26 +5,30 @@ Modules here that describe a command import its work only when it runs: `npn --h
 
 from __future__ import annotations
 
+import sys
 from typing import Annotated
 
 try:
     import rich  # noqa: F401
     import typer
+
+    import torchnpn
+    from torchnpn.cli import process
+    from torchnpn.cli.bench import bench
+    from torchnpn.cli.data import data
+    from torchnpn.cli.demo import demo
+    from torchnpn.cli.errors import OneLineGroup
+    from torchnpn.cli.evaluate import evaluate
+    from torchnpn.cli.fit import fit
+    from torchnpn.cli.info import info
+    from torchnpn.cli.predict import predict
+    from torchnpn.cli.report import report
+    from torchnpn.cli.reproduce import reproduce
 except ModuleNotFoundError as missing:
     raise SystemExit(f"npn: {missing.name} is not installed. The command needs: pip install 'torchnpn[cli]'") from None
-
-import torchnpn
-from torchnpn.cli import process
-from torchnpn.cli.bench import bench
-from torchnpn.cli.data import data
-from torchnpn.cli.demo import demo
-from torchnpn.cli.errors import OneLineGroup
-from torchnpn.cli.evaluate import evaluate
-from torchnpn.cli.fit import fit
-from torchnpn.cli.info import info
-from torchnpn.cli.predict import predict
-from torchnpn.cli.report import report
-from torchnpn.cli.reproduce import reproduce
+except KeyboardInterrupt:
+    sys.stderr.write("npn: stopped.\n")
+    raise SystemExit(130) from None
 
 app = typer.Typer(
     name="npn",

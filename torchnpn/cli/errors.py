@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import functools
 import os
+import re
 import sys
 import tempfile
 from collections.abc import Callable, Iterator
@@ -15,6 +16,7 @@ from typing import Any, NoReturn, ParamSpec
 import typer
 from typer.core import TyperGroup
 
+from torchnpn.cli.options import STDOUT
 from torchnpn.report import printable
 
 OTHER, USAGE, INTERRUPTED = 1, 2, 130
@@ -52,6 +54,7 @@ class OneLineGroup(TyperGroup):
     def main(self, *args: Any, **kwargs: Any) -> NoReturn:
         """Run a command and leave the process."""
         kwargs["standalone_mode"] = False
+        kwargs["prog_name"] = "npn"  # also for `python -m torchnpn.cli`
         try:
             status = super().main(*args, **kwargs)
         except (typer.Abort, KeyboardInterrupt):
@@ -101,7 +104,8 @@ def in_one_line(command: Callable[Arguments, None]) -> Callable[Arguments, None]
 def _explained(error: Exception) -> tuple[str, int]:
     """An error in words, and the exit status."""
     if isinstance(error, WriteError):
-        return f"cannot write {error.path}: {_reason(error.cause)}.", _status(error.cause)
+        name = "the output" if error.path == STDOUT else error.path
+        return f"cannot write {name}: {_reason(error.cause)}.", _status(error.cause)
     if isinstance(error, OSError):
         if error.errno is None:
             return str(error), OTHER
@@ -143,8 +147,13 @@ def _usage(error: Any) -> str:
     """What click says about arguments, with the command that explains them."""
     context = getattr(error, "ctx", None)
     more = f" Try: {context.command_path} --help" if context is not None else ""
-    text = str(error.format_message()).rstrip(".")
+    text = re.sub(r" \(Possible options: (.*)\)", _suggestion, str(error.format_message())).rstrip(".")
     return f"{text[:1].lower()}{text[1:]}{'' if text.endswith('?') else '.'}{more}"
+
+
+def _suggestion(listed: re.Match[str]) -> str:
+    names = [name for name in listed[1].split(", ") if name != "--help"]
+    return f". Did you mean {' or '.join(names)}?" if names else ""
 
 
 def _name(path: Any) -> str:

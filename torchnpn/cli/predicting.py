@@ -87,8 +87,9 @@ def evaluate(model: Path, data: Path, level: float) -> None:
 @contextmanager
 def _writer(wanted: PredictOptions, schema: pa.Schema) -> Iterator[tables.Writer]:
     if wanted.path == STDOUT:
-        yield tables.CsvWriter(sys.stdout.buffer, schema, raw=wanted.raw)
-        sys.stdout.buffer.flush()
+        with writing(STDOUT):
+            yield tables.CsvWriter(sys.stdout.buffer, schema, raw=wanted.raw)
+            sys.stdout.buffer.flush()
         return
     with writing(wanted.path), tables.table_writer(wanted.path, schema, wanted.raw) as writer:
         yield writer

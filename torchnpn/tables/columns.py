@@ -242,18 +242,30 @@ def _holds_numbers(column: Column, reading: Reading) -> bool:
 
 
 def notes(found: Survey) -> list[str]:
-    """What was read in another way than it stands there, a sentence for each column."""
+    """What was read in another way than it stands there: a sentence for each column, or for many that are alike."""
+    styles: dict[str, list[Column]] = {}
     said = []
     for column in found.columns.values():
         if column.notation is None:
             continue
         if column.reading.example and (how := style(column.reading.example[0], column.notation.decimal)):
-            text, value = column.reading.example
-            said.append(f"{column.name}: read as numbers with {how} ({shown(' '.join(text.split()))} is {value:.15g}).")
+            styles.setdefault(how, []).append(column)
         if words := {**column.unclear, **column.reading.odd}:
             listed = ", ".join(map(shown, list(words)[:3])) + (", …" if len(words) > 3 else "")
             said.append(f"{column.name}: {listed} among numbers taken as missing.")
-    return said
+    return [*(line for how, alike in styles.items() for line in _style_notes(how, alike)), *said]
+
+
+def _style_notes(how: str, columns: list[Column]) -> list[str]:
+    listed = [[column] for column in columns] if len(columns) <= 3 else [columns]
+    lines = []
+    for group in listed:
+        first, *more = group
+        assert first.reading.example is not None  # it has a style
+        text, value = first.reading.example
+        names = first.name if not more else f"{first.name} and {len(more)} more columns"
+        lines.append(f"{names}: read as numbers with {how} ({shown(' '.join(text.split()))} is {value:.15g}).")
+    return lines
 
 
 def numbers(found: pa.Array, name: str, first_row: int, notation: Notation | None = None) -> NDArray[np.float64]:

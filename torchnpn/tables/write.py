@@ -106,7 +106,7 @@ def whole_file(path: Path) -> Iterator[IO[bytes]]:
     if path.is_dir():
         raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
     if path.exists() and not path.is_file():
-        with open(path, "wb") as device:
+        with open(path, "wb", opener=_without_waiting) as device:
             yield device
         return
     beside = path.with_name(f".{path.name}.{os.getpid()}.tmp")
@@ -116,6 +116,13 @@ def whole_file(path: Path) -> Iterator[IO[bytes]]:
         beside.replace(path)
     finally:
         beside.unlink(missing_ok=True)
+
+
+def _without_waiting(path: str, flags: int) -> int:
+    """A pipe that nobody reads is an error, not a reason to wait."""
+    number = os.open(path, flags & ~(os.O_CREAT | os.O_TRUNC) | os.O_NONBLOCK)
+    os.set_blocking(number, True)
+    return number
 
 
 @contextmanager
