@@ -48,7 +48,8 @@ def demo(
                 file.write(content)
     for title, table in page.tables(results).items():
         say(title, style="bold")
-        show(table.header, table.rows, styles=["cyan" if best == 1 else None for best in table.best])
+        styles = ["cyan" if best == 1 else None for best in table.best] or None
+        show(table.header, table.rows, styles=styles)
     report = (out / "report.html").resolve()
     say(f"Done in {time.perf_counter() - start:.0f} s. Report and {len(drawn)} figures:")
     say(f"{report}", style=f"link {report.as_uri()}")
