@@ -232,7 +232,7 @@ def test_too_little_memory(folder, tmp_path, monkeypatch):
 def npn_process(*args: object, **options: object) -> Iterator[subprocess.Popen[str]]:
     """The command on its own; it can be interrupted even where the tests run in the background, and cannot."""
     command = [sys.executable, "-m", "torchnpn.cli", *map(str, args)]
-    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True, **options}
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True, "env": WITH_PACKAGE, **options}
     listen = functools.partial(signal.signal, signal.SIGINT, signal.SIG_DFL)
     with subprocess.Popen(command, preexec_fn=listen, **pipes) as process:
         yield process
@@ -266,7 +266,7 @@ def test_an_interrupt_is_one_line_and_leaves_nothing(folder, tmp_path):
 def test_a_table_from_a_pipe_leaves_no_temporary_file(folder, tmp_path, number):
     (temporary := tmp_path / "temporary").mkdir()
     args = ["fit", "-", "-t", "y", "--epochs", 10**6, "-o", tmp_path / "m.npn"]
-    around = {"env": {**os.environ, "TMPDIR": str(temporary)}}
+    around = {"env": {**WITH_PACKAGE, "TMPDIR": str(temporary)}}
     with open(folder / "data.csv") as table, npn_process(*args, stdin=table, **around) as process:
         assert process.stdout.readline().startswith("standard input: 120 rows")
         assert len(list(temporary.iterdir())) == 1

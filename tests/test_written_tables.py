@@ -14,6 +14,7 @@ import pyarrow as pa
 import pytest
 
 from torchnpn import tables
+from torchnpn.tables import numerals
 
 ROWS = 14  # of every table below; a target needs ten
 
@@ -297,3 +298,16 @@ def test_excel_workbooks(tmp_path, monkeypatch, installed):
     path.write_bytes(content.getvalue()[:500])
     with pytest.raises(tables.TableError, match="not a whole Excel file"):
         tables.open_table(path)
+
+
+def test_the_fast_way_reads_what_the_long_way_reads():
+    rng = np.random.default_rng(0)
+    numbers = rng.lognormal(3, 4, 2_000) * rng.choice([-1, 1], 2_000)
+    texts = pa.array([f"{x:.{digits}f}" for x, digits in zip(numbers, rng.integers(0, 5, 2_000), strict=True)])
+    for mark, other in (".,", ",."):
+        cells = pa.array([text.replace(".", mark) for text in texts.to_pylist()])
+        read = numerals.as_simple(cells, mark)
+        np.testing.assert_allclose(read.to_numpy(), numerals.parse(cells, mark).to_numpy())
+        both = numerals.read_otherwise(cells, read, mark), numerals.parse(cells, other)
+        np.testing.assert_allclose(*(x.to_numpy(zero_copy_only=False) for x in both), rtol=1e-12)
+        assert both[0].null_count > 500

@@ -14,7 +14,19 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from torchnpn.tables.errors import TableError, shown
-from torchnpn.tables.numerals import COMMA, MARKS, POINT, Notation, as_plain, is_adorned, is_money, parse, style
+from torchnpn.tables.numerals import (
+    COMMA,
+    MARKS,
+    POINT,
+    Notation,
+    as_plain,
+    as_simple,
+    is_adorned,
+    is_money,
+    parse,
+    read_otherwise,
+    style,
+)
 from torchnpn.tables.read import Progress, Table, cells, no_progress
 
 _MOST_VALUES = 10_000  # different texts of a column that are counted
@@ -47,8 +59,8 @@ class Reading:
         """Texts of which some are not numbers."""
         if self.first_odd is None and (row := pc.index(is_odd, True).as_py()) >= 0:
             self.first_odd = first_row + row, texts[row].as_py()
-        for text in texts.filter(is_odd).unique().to_pylist():
-            if len(self.odd) <= _MOST_ODD:
+        if len(self.odd) <= _MOST_ODD:
+            for text in texts.filter(is_odd).unique()[: _MOST_ODD + 1].to_pylist():
                 self.odd[text] += 1
 
 
@@ -93,7 +105,7 @@ class Column:
         return (point.only > 0 and comma.only == 0) or not pc.any(pc.match_substring(texts, POINT)).as_py()
 
     def _read_both_ways(self, texts: pa.Array, first_row: int) -> None:
-        read = {mark: parse(texts, mark) for mark in MARKS}
+        read = _both_ways(texts)
         ambiguous = pc.and_(read[POINT].is_valid(), read[COMMA].is_valid())
         money = pc.and_(ambiguous, is_money(texts))
         for mark, other in (MARKS, MARKS[::-1]):
@@ -294,6 +306,14 @@ def numbers(found: pa.Array, name: str, first_row: int, notation: Notation | Non
             f"Column {name!r} holds an infinite number in row {first_row + row:,}. Correct the cell, or leave it empty."
         )
     return values
+
+
+def _both_ways(texts: pa.Array) -> dict[str, pa.Array]:
+    """Cells as numbers under each decimal mark, null where they are none."""
+    for mark, other in (MARKS, MARKS[::-1]):
+        if (numbers := as_simple(texts, mark)) is not None:
+            return {mark: numbers, other: read_otherwise(texts, numbers, mark)}
+    return {mark: parse(texts, mark) for mark in MARKS}
 
 
 def _counted(found: pa.Array) -> Iterable[tuple[Any, int]]:
