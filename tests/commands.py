@@ -15,13 +15,13 @@ BARE = [*QUICK, "--no-report"]
 RUNNER = CliRunner()
 
 
-def run(*args: object):
-    return RUNNER.invoke(cli.app, [str(arg) for arg in args])
+def run(*args: object, input: bytes | None = None):
+    return RUNNER.invoke(cli.app, [str(arg) for arg in args], input=input)
 
 
-def done(*args: object) -> str:
+def done(*args: object, input: bytes | None = None) -> str:
     """Output of a command that should succeed."""
-    result = run(*args)
+    result = run(*args, input=input)
     if result.exception and not isinstance(result.exception, SystemExit):
         raise result.exception
     assert result.exit_code == 0, result.output

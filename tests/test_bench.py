@@ -349,7 +349,7 @@ def test_quick_bench_by_the_command(tmp_path):
             point[who][key] > 0 for point in points for who in ("plain", "npn") for key in ("step_us", "predict_us")
         )
     assert png_size(path.with_suffix(".png").read_bytes())[0] > 1000
-    for words in ("NPN", "MC dropout", "needs a CUDA GPU", "wide: ", "at its best", "new.json"):
+    for words in ("NPN", "MC dropout", "needs a CUDA GPU", "wide: ", "fastest plain network", "new.json"):
         assert words in result.stdout
     assert {file.name for file in tmp_path.iterdir()} == {"new.json", "new.png"}
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 from pathlib import Path
 
 import numpy as np
@@ -35,7 +36,7 @@ def test_fit_says_what_it_does(folder, tmp_path, target, taken, figures):
     text = done("fit", folder / "data.csv", "-t", target, "-o", out, *BARE)
     assert f"{target} is taken as {taken}" in text
     assert "data.csv: 120 rows" in text and "left out: 'id' holds a different text in nearly every row." in text
-    assert "Learning from 100 rows; 20 are held out" in text
+    assert "Learning from 100 rows; 20 are held out for testing" in text
     for word in (*figures, "model", "baseline", str(out)):
         assert word in text.replace("\n", "")
     assert [path.name for path in tmp_path.iterdir()] == ["m.npn"]
@@ -49,7 +50,7 @@ def test_fit_writes_a_report(folder, tmp_path, target, images):
     assert {path.name for path in tmp_path.iterdir()} == {"m.npn", "m.html"}
     assert_stands_alone(text := (tmp_path / "m.html").read_text(encoding="utf-8"))
     assert f"Predicting {target}" in text and text.count("<img") == images
-    for words in ("What was learnt", "What it relies on", "left out: holds a different text", "one of 3: "):
+    for words in ("What was learnt", "Which columns matter", "left out: holds a different text", "one of 3: "):
         assert words in text
     if BROWSER is not None:
         seen = looked_at(text, tmp_path, 390, DARK)
@@ -169,7 +170,76 @@ def test_large_files_are_sampled_and_rows_without_target_dropped(folder, tmp_pat
     text = done("fit", tmp_path / "data.csv", "-t", "y", "--max-rows", 50, "-o", tmp_path / "m.npn", *BARE)
     assert "not used: 100 rows without a target." in text
     assert "a random sample of 50 of the 200 rows is used (--max-rows)." in text
-    assert "Learning from 40 rows; 10 are held out" in text
+    assert "Learning from 40 rows; 10 are held out for testing" in text
+
+
+def test_tables_come_through_a_pipe(folder, tmp_path):
+    """In every format; a model that learnt from a pipe is the one that learnt from the file."""
+    out, data = tmp_path / "m.npn", (folder / "data.csv").read_bytes()
+    assert "standard input: 120 rows" in done("fit", "-", "-t", "y", "-o", out, *BARE, input=data)
+    whole = done("predict", out, folder / "new.parquet", "--bare")
+    assert done("predict", out, "-", "--bare", input=(folder / "new.parquet").read_bytes()) == whole
+    done("fit", folder / "data.csv", "-t", "y", "-o", out, *BARE)
+    assert done("predict", out, folder / "new.parquet", "--bare") == whole
+    assert "120 rows with a target" in done("evaluate", out, "-", input=gzip.compress(data))
+
+
+def test_german_tables_from_fit_to_predict(tmp_path):
+    """The notation of the training table is that of new tables, in which plain numbers are welcome too."""
+    data = frame(60)[["x", "y"]] * 1000
+    text = data.to_csv(sep=";", decimal=",", index=False, float_format="%.2f")
+    (path := tmp_path / "data.csv").write_bytes(("Größe;Preis" + text[3:]).encode("cp1252"))
+    printed = done("fit", path, "-t", "Preis", "-o", tmp_path / "m.npn", *BARE)
+    assert "Preis: read as numbers with decimal comma" in printed and "not UTF-8" in printed
+    assert "Preis is taken as a real number" in printed
+    german = done("predict", tmp_path / "m.npn", path, "--bare")
+    data.round(2).rename(columns={"x": "Größe"}).to_csv(tmp_path / "plain.csv", index=False)
+    assert done("predict", tmp_path / "m.npn", tmp_path / "plain.csv", "--bare") == german
+    assert "60 rows with a target" in done("evaluate", tmp_path / "m.npn", path)
+    assert "numbers with a decimal comma" in done("info", tmp_path / "m.npn")
+
+
+def test_words_for_missing_and_identifiers_can_be_named(tmp_path):
+    data = frame(60)[["x", "y"]].assign(x=lambda f: f["x"].fillna("void of"), number=range(60))
+    data.to_csv(tmp_path / "data.csv", index=False)
+    args = ["fit", tmp_path / "data.csv", "-t", "y", "-o", tmp_path / "m.npn", *BARE]
+    printed = done(*args, "--na", "void of", "--use", "number")
+    assert "columns to learn from: 2." in printed and "left out" not in printed
+    assert "columns to learn from: 1." in (printed := done(*args, "--na", "void of"))
+    assert "left out: 'number' numbers the rows from 0 to 59; to use it: --use number." in printed
+    assert len(done("predict", tmp_path / "m.npn", tmp_path / "data.csv", "--bare").splitlines()) == 61
+
+
+def test_a_model_worse_than_none_says_so(tmp_path):
+    """Columns without any information: what was tried and kept is said in words, in the report too."""
+    rng = np.random.default_rng(0)
+    data = pd.DataFrame(rng.normal(size=(60, 9)), columns=[*"abcdefgh", "y"])
+    data.to_csv(tmp_path / "data.csv", index=False)
+    out = tmp_path / "m.npn"
+    printed = done("fit", tmp_path / "data.csv", "-t", "y", "-o", out, "--epochs", 2, "--hidden", 4)
+    worse = "Worse than predicting the same distribution for every row"
+    assert "Also tried: a stronger prior" in printed and "were used to choose" in printed
+    record = io.load(out).record
+    assert (worse in printed) == record.is_worse == (worse in (text := (tmp_path / "m.html").read_text()))
+    assert 'class="warning"' in text
+    nll = next(figure for figure in record.figures if figure.name == "NLL (nats)")
+    assert record.is_worse == (nll.model >= nll.marginal)
+    assert f'<td class="best">{nll.shown()[2 if record.is_worse else 1]}</td>' in text
+    assert record.notes[0] in done("info", out)
+
+
+def test_many_classes_give_the_most_likely(tmp_path):
+    rng = np.random.default_rng(0)
+    data = pd.DataFrame({"x": rng.normal(size=400), "y": [f"class {i % 25}" for i in range(400)]})
+    data.to_csv(tmp_path / "data.csv", index=False)
+    done("fit", tmp_path / "data.csv", "-t", "y", "-o", tmp_path / "m.npn", *BARE)
+    few = done("predict", tmp_path / "m.npn", tmp_path / "data.csv", "--bare").splitlines()
+    assert few[0].startswith("y_predicted,y_top1,y_top1_probability,y_top2,") and len(few[0].split(",")) == 12
+    every = done("predict", tmp_path / "m.npn", tmp_path / "data.csv", "--bare", "--top", 0)
+    assert len(every.splitlines()[0].split(",")) == 27
+    first = few[1].split(",")
+    assert first[0] == first[1] and float(first[2]) >= float(first[4])
+    assert all(len(cell.replace("0.", "").lstrip("0")) <= 7 for cell in first if cell[:2] == "0." and "e" not in cell)
 
 
 def test_help_has_examples():
@@ -188,9 +258,7 @@ def test_data_commands(tmp_path, monkeypatch):
     path.parent.mkdir(parents=True)
     path.write_bytes(b"junk")
     result = run("data", "verify")
-    assert result.exit_code == 1 and result.stderr.startswith(
-        f"npn: not as they should be: {datasets.available()[0].name}"
-    )
+    assert result.exit_code == 1 and result.stderr.startswith(f"npn: damaged: {datasets.available()[0].name}")
 
 
 def test_data_that_cannot_be_fetched(monkeypatch):

@@ -21,6 +21,7 @@ from commands import BARE, QUICK, filled, frame, refused, run
 import torchnpn as npn
 from torchnpn import io, tables
 
+WITH_PACKAGE = {**os.environ, "PYTHONPATH": str(Path(npn.__file__).parent.parent)}
 IS_ROOT = hasattr(os, "geteuid") and os.geteuid() == 0
 
 
@@ -47,8 +48,10 @@ def column(name: str, cells: list[object]) -> str:
         (column("y", [""] * 20).encode(), ["missing in all 20 rows"]),
         (column("y", [1.5, 2, "inf", 4] * 5).encode(), ["'y'", "infinite", "row 3"]),
         (column("y", [1.5, 2, 3, 4] * 5).replace("6,", "-inf,").encode(), ["'x'", "infinite", "row 7"]),
-        (column("y", [1, 2] * 10).encode("utf-16"), ["not UTF-8"]),
-        (column("y", ["é", "e"] * 10).encode("latin-1"), ["not UTF-8"]),
+        (b"x,y\n1,\x00\n", ["zero bytes", "not a text file"]),
+        (column("y", [1e300, 2e300] * 10).encode(), ["'y'", "up to 2e+300", "Divide"]),
+        (column("y", [1e-300, 2e-300, 3e-300] * 10).encode(), ["'y'", "Multiply"]),
+        (column("y", [f"{i} EUR/kg" for i in range(60)]).encode(), ["60 different texts", "--family class"]),
         (b"y\n" + b"1.5\n2\n" * 10, ["No column is left to learn from"]),
     ],
 )
@@ -89,7 +92,7 @@ def test_an_error_in_a_later_batch_leaves_the_earlier_file(folder, tmp_path, mon
 
 
 def test_evaluate_needs_the_target(folder, tmp_path):
-    assert "no column 'y' to judge by" in refused("evaluate", folder / "number.npn", folder / "new.csv")
+    assert "no column 'y' to compare" in refused("evaluate", folder / "number.npn", folder / "new.csv")
     frame(30).assign(y=np.nan).to_csv(tmp_path / "t.csv", index=False)
     assert "missing in all 30 rows" in refused("evaluate", folder / "number.npn", tmp_path / "t.csv")
     frame(30).assign(size="huge").to_csv(tmp_path / "t.csv", index=False)
@@ -103,7 +106,8 @@ def test_evaluate_needs_the_target(folder, tmp_path):
     [
         (["fit", "none.csv", "-t", "y"], ["cannot read", "none.csv", "No such file"]),
         (["fit", ".", "-t", "y"], ["Is a directory"]),
-        (["fit", "data.xlsx", "-t", "y"], ["should end in one of"]),
+        (["fit", "data.xlsx", "-t", "y"], ["cannot read", "No such file"]),
+        (["fit", "data.json", "-t", "y"], ["should end in one of"]),
         (["fit", "data.csv", "-t", "y", "--drop", "coluor"], ["no column 'coluor'", "Did you mean 'colour'?"]),
         (["fit", "data.csv", "-t", "y", "--drop", "y"], ["'y' cannot be dropped"]),
         (["fit", "data.csv", "-t", "y", "--hidden", "many"], ["--hidden expects", "'many'"]),
@@ -132,10 +136,48 @@ def test_wrong_arguments(folder, monkeypatch, args, words):
     assert all(word in line for word in words), line
 
 
-def test_usage_errors_of_the_shell():
-    for args in (["nonsense"], ["fit"], ["fit", "data.csv"], ["fit", "data.csv", "-t", "y", "--family", "cauchy"]):
-        result = run(*args)
-        assert result.exit_code == 2 and "Traceback" not in result.output
+@pytest.mark.parametrize(
+    ("args", "words"),
+    [
+        (["fitt"], ["no such command 'fitt'", "Did you mean 'fit'?"]),
+        (["fit"], ["missing argument", "Try: npn fit --help"]),
+        (["fit", "data.csv"], ["missing option", "--target"]),
+        (["fit", "data.csv", "-t", "y", "--family", "cauchy"], ["--family", "cauchy"]),
+        (["fit", "data.csv", "-t", "y", "--hiden", "3"], ["no such option: --hiden", "Did you mean --hidden?"]),
+        (["fit", "data.csv", "-t", "y", "--hidden", "9" * 5000], ["--hidden expects at most"]),
+        (["fit", "data.csv", "-t", "y", "--hidden", "100000000"], ["--hidden expects at most"]),
+        (["fit", "data.csv", "-t", "y", "--hidden", "9999,9999"], ["weights", "smaller --hidden"]),
+        (["fit", "data.csv", "-t", "y", "--hidden", ",".join(["4"] * 200)], ["at most 20 layers, got 200"]),
+        (["fit", "data.csv", "-t", "y", "--seed", str(2**32)], ["--seed"]),
+        (["fit", "data.csv", "-t", "y", "--seed", "9" * 5000], ["--seed"]),
+        (["fit", "data.csv", "-t", "y", "--members", "1000000000"], ["--members"]),
+        (["fit", "data.csv", "-t", "y", "--device", "meta"], ["--device expects auto, cpu, cuda"]),
+        (["fit", "data.csv", "-t", "y", "--validation", "nan"], ["--validation"]),
+        (["fit", "data.csv", "-t", "y", "-o", "data.csv"], ["would replace the input"]),
+        (["fit", "missing.parquet", "-t", "y"], ["cannot read missing.parquet: No such file"]),
+        (["predict", "number.npn", "new.csv", "-o", "new.csv"], ["would replace the input"]),
+        (["predict", "number.npn", "missing.parquet"], ["cannot read missing.parquet: No such file"]),
+        (["predict", "number.npn", "new.csv", "--level", "nan"], ["--level"]),
+        (["fit", "/dev/null", "-t", "y"], ["is a device or a pipe"]),
+        (["fit", "data.csv", "-t", "y", "--use", "x", "--drop", "x"], ["--drop and --use both name 'x'"]),
+    ],
+    ids=lambda value: " ".join(value)[:60],
+)
+def test_usage_errors_are_one_line_too(folder, monkeypatch, args, words):
+    monkeypatch.chdir(folder)
+    line = refused(*args)
+    assert all(word in line for word in words) and len(line) < 1_100, line
+
+
+def test_an_unexpected_error_is_one_line_and_can_be_traced(folder, monkeypatch):
+    def broken(*_, **__):
+        raise KeyError("\x1b[31msurprise")
+
+    monkeypatch.setattr(tables, "open_table", broken)
+    line = refused("predict", folder / "number.npn", folder / "new.csv")
+    assert "unexpected KeyError" in line and "NPN_TRACEBACK=1" in line and "\x1b" not in line
+    monkeypatch.setenv("NPN_TRACEBACK", "1")
+    assert isinstance(run("predict", folder / "number.npn", folder / "new.csv").exception, KeyError)
 
 
 @pytest.mark.skipif(IS_ROOT, reason="root may read and write anywhere")
@@ -180,17 +222,17 @@ def test_too_little_memory(folder, tmp_path, monkeypatch):
         raise MemoryError
 
     monkeypatch.setattr(tables, "load", hungry)
-    assert "--max-rows" in refused("fit", folder / "data.csv", "-t", "y", "-o", tmp_path / "m.npn", status=1)
+    assert "--max-rows" in refused("fit", folder / "data.csv", "-t", "y", "-o", tmp_path / "m.npn")
 
 
 # As a process -------------------------------------------------------------------------------------------------------
 
 
 @contextmanager
-def npn_process(*args: object) -> Iterator[subprocess.Popen[str]]:
+def npn_process(*args: object, **options: object) -> Iterator[subprocess.Popen[str]]:
     """The command on its own; it can be interrupted even where the tests run in the background, and cannot."""
     command = [sys.executable, "-m", "torchnpn.cli", *map(str, args)]
-    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True, "env": WITH_PACKAGE, **options}
     listen = functools.partial(signal.signal, signal.SIGINT, signal.SIG_DFL)
     with subprocess.Popen(command, preexec_fn=listen, **pipes) as process:
         yield process
@@ -217,3 +259,51 @@ def test_an_interrupt_is_one_line_and_leaves_nothing(folder, tmp_path):
         assert process.stderr.read() == "npn: stopped. No file was left half-written.\n"
         assert process.wait() in (130, -signal.SIGINT)  # a shell shows 130 for both
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_table_from_a_pipe_leaves_no_temporary_file(folder, tmp_path, number):
+    (temporary := tmp_path / "temporary").mkdir()
+    args = ["fit", "-", "-t", "y", "--epochs", 10**6, "-o", tmp_path / "m.npn"]
+    around = {"env": {**WITH_PACKAGE, "TMPDIR": str(temporary)}}
+    with open(folder / "data.csv") as table, npn_process(*args, stdin=table, **around) as process:
+        assert process.stdout.readline().startswith("standard input: 120 rows")
+        assert len(list(temporary.iterdir())) == 1
+        process.send_signal(number)
+        assert process.stderr.read().startswith("npn: stopped")
+        assert process.wait() == 128 + number
+    assert list(temporary.iterdir()) == [] and list(tmp_path.iterdir()) == [temporary]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("shell", "status", "words"),
+    [
+        ("PYTHONIOENCODING=ascii npn info class.npn", 0, "Predicts size"),
+        ("npn info class.npn >&-", 0, ""),
+        ("npn info class.npn >&- 2>&-", 0, ""),
+        ("npn predict class.npn new.parquet <&- >&- 2>&-", 0, ""),
+        ("npn predict class.npn new.parquet > /dev/full", 1, "npn: cannot write the output: No space left on device."),
+        ("npn --help > /dev/full", 1, "npn: cannot write the output: No space left on device."),
+    ],
+)
+def test_streams_that_are_closed_full_or_ascii(folder, shell, status, words):
+    if "/dev/full" in shell and not Path("/dev/full").exists():
+        pytest.skip("no such device")
+    command = shell.replace("npn ", f"{sys.executable} -m torchnpn.cli ", 1)
+    result = subprocess.run(command, shell=True, cwd=folder, capture_output=True, text=True, env=WITH_PACKAGE)
+    assert result.returncode == status, result.stderr
+    assert words in result.stdout + result.stderr and "Traceback" not in result.stderr
+
+
+@pytest.mark.slow
+def test_help_needs_no_torch():
+    code = (
+        "import sys; from typer.testing import CliRunner; from torchnpn import cli\n"
+        "run = lambda *args: CliRunner().invoke(cli.app, args).exit_code\n"
+        "codes = [run('--help'), run('fit', '--help'), run('none'), run('fit', 'a.csv', '-t', 'y', '--hidden', 'x')]\n"
+        "print(codes, [name for name in ('torch', 'sklearn', 'pyarrow', 'matplotlib') if name in sys.modules])"
+    )
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=WITH_PACKAGE, check=True)
+    assert result.stdout == "[0, 0, 2, 2] []\n"

@@ -250,7 +250,7 @@ def test_all_goes_on_without_data_and_says_so(few, tmp_path):
     result = command("all", "-o", tmp_path)
     assert result.exit_code == 1
     assert (tmp_path / "one.json").is_file()
-    assert result.stderr == "npn: left out for want of data: two.\n"
+    assert result.stderr == "npn: left out because their data are missing: two.\n"
 
 
 @pytest.mark.parametrize(

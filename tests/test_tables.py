@@ -62,16 +62,16 @@ GZIPPED = gzip.compress(b"x,y\n" + LINES, mtime=0)  # without the time, or two w
         ("a.csv", b"x,y\n", ["has a header and no rows"]),
         ("a.csv", b"x,y", ["has a header and no rows"]),
         ("a.csv", b"x,y\n1,2\n3,4,5\n", ["line 3 has 3 cells, the header 2"]),
-        ("a.csv", b"x,y\n1,caf\xe9\n", ["not UTF-8"]),
-        ("a.csv", b"x,caf\xe9\n1,2\n", ["not UTF-8"]),
-        ("a.csv", "x,y\n1,2\n".encode("utf-16"), ["not UTF-8"]),
+        ("a.csv", b"x,y\n1,\0\n", ["zero bytes"]),
+        ("a.csv", "x,y\n1,2\n".encode("utf-16")[:-1], ["known encoding"]),
         ("a.csv", b"x,y,x\n1,2,3\n", ["two columns have the name 'x'"]),
         ("a.csv.gz", b"x,y\n1,2\n", ["not a whole gzip file"]),
         ("a.csv.gz", GZIPPED[:-2000], ["not a whole gzip file"]),
         ("a.csv.gz", GZIPPED[:20], ["not a whole gzip file"]),
         ("a.parquet", b"x,y\n1,2\n", ["not a whole Parquet file"]),
         ("a.parquet", b"", ["not a whole Parquet file"]),
-        ("a.xlsx", b"x,y\n1,2\n", ["should end in one of", ".parquet"]),
+        ("a.xls", b"x,y\n1,2\n", ["Save it as .xlsx or .csv"]),
+        ("a.json", b"{}", ["should end in one of", ".parquet"]),
     ],
 )
 def test_bad_files_say_what_is_wrong(tmp_path, name, data, words):
@@ -89,7 +89,7 @@ def test_a_file_that_is_not_there_or_a_folder(tmp_path):
 
 
 def test_missing_cells_are_recognised():
-    words = ["", " ", "NA", "n/a", "NaN", "null", "None", "?", "0", "nano", " x "]
+    words = ["", "\u00a0", "NA", "n.a.", "NaN", "#DIV/0!", "None", "?", "0", "nano", " x "]
     assert tables.cells(pa.array(words)).to_pylist() == [None] * 8 + ["0", "nano", "x"]
 
 
@@ -133,29 +133,36 @@ def test_progress_ends_at_one(tmp_path, monkeypatch):
 
 
 def test_types_are_those_of_the_whole_file(tmp_path, monkeypatch):
-    """Text in the last of many blocks makes the column text, with all its values."""
+    """Text in the last of many blocks makes the column text, with all its values; a single word among numbers not."""
     monkeypatch.setattr(read, "_BLOCK_BYTES", 200)
-    table = written(tmp_path, "x,y\n" + "1,2\n" * 500 + "1,two\n" + "1,3\n" * 9)
+    table = written(tmp_path, "x,y,z\n" + "1,2,0\n" * 500 + "1,two,1\n" + "1,3,two\n" * 29)
     found = tables.survey(table)
-    assert found.rows == 510
+    assert found.rows == 530
     assert found.columns["x"].is_number and found.columns["x"].is_constant
+    z = found.columns["z"]
+    assert not z.is_number and z.first_text == (502, "two")
+    assert z.counts == {"0": 500, "1": 1, "two": 29}
     y = found.columns["y"]
-    assert not y.is_number and y.first_text == (501, "two")
-    assert y.counts == {"2": 500, "3": 9, "two": 1}
+    assert y.is_number and y.filled == 529 and (y.low, y.high) == (2, 3)
+    assert tables.notes(found) == ["y: 'two' among numbers taken as missing."]
 
 
 def test_columns_left_out_are_named_with_a_reason(tmp_path):
+    spoilt = [f"oops {i}" if i > 89 else i / 7 for i in range(100)]
     rows = [
-        f"{i},{'uvw'[i % 3]},7,,2020-01-{i % 28 + 1:02},id {i},{'oops' if i == 80 else i / 7},{i % 2},{i}"
-        for i in range(100)
+        f"{i * i},{'uvw'[i % 3]},7,,2020-01-{i % 28 + 1:02},id {i},{spoilt[i]},{i % 2},{i},{i + 7}" for i in range(100)
     ]
-    table = written(tmp_path, "number,text,same,empty,date,name,spoilt,y,\n" + "\n".join(rows))
-    found, left_out = tables.find_schema(tables.survey(table), "y")
-    assert found.names == ("number", "text")
+    table = written(tmp_path, "amount,text,same,empty,date,name,spoilt,y,,Policy_ID\n" + "\n".join(rows))
+    survey = tables.survey(table)
+    found, left_out = tables.find_schema(survey, "y")
+    assert found.names == ("amount", "text")
     reasons = dict(left_out)
-    assert list(reasons) == ["same", "empty", "date", "name", "spoilt", ""]
+    assert list(reasons) == ["same", "empty", "date", "name", "spoilt", "column 9", "Policy_ID"]
     assert "one value" in reasons["same"] and "empty" in reasons["empty"] and "dates" in reasons["date"]
-    assert "every row" in reasons["name"] and "row 81: 'oops'" in reasons["spoilt"] and "no name" in reasons[""]
+    assert "every row" in reasons["name"] and "row 91: 'oops 90'" in reasons["spoilt"]
+    assert "numbers the rows from 0 to 99" in reasons["column 9"] and "identifier" in reasons["Policy_ID"]
+    found, left_out = tables.find_schema(survey, "y", use=["Policy_ID"])
+    assert found.names == ("amount", "text", "Policy_ID") and "Policy_ID" not in dict(left_out)
 
 
 def test_nothing_left_to_learn_from(tmp_path):
@@ -246,7 +253,7 @@ def test_schema_survives_its_state():
     ],
 )
 def test_a_schema_from_a_stranger_is_checked(state):
-    with pytest.raises(ValueError, match=r"schema|column"):
+    with pytest.raises(ValueError, match=r"schema|column|notation"):
         tables.Schema.from_state(state)
 
 
@@ -326,7 +333,15 @@ def test_numbers_can_be_asked_to_be_classes(tmp_path):
         (["0.5", "1"] * 20, "poisson", "whole numbers from 0"),
         ([f"{i / 7}" for i in range(1200)], "class", "1,200 different values, too many"),
         ([f"name {i}" for i in range(1200)], "auto", "1,200 different values, too many"),
-        ([f"name {i}" for i in range(12)], "auto", "12 different values in 12 rows"),
+        (
+            [f"name {i}" for i in range(12)],
+            "auto",
+            "12 different texts in 12 rows, such as 'name 0'",
+        ),
+        ([f"name {i}" for i in range(12)], "class", "12 different values in 12 rows"),
+        ([f"{i % 60} EUR/kg" for i in range(600)], "auto", "60 different texts in 600 rows"),
+        (["1e300", "2e300"] * 20, "auto", "up to 2e\\+300"),
+        (["1e-300", "2e-300", "3e-300"] * 20, "auto", "less than 1e-100"),
         (["1", "2", "inf"] * 20, "auto", "infinite number in row 3"),
     ],
 )
@@ -348,5 +363,5 @@ def test_a_target_from_a_stranger_is_checked():
         {"name": 3},
         {"more": 1},
     ):
-        with pytest.raises(ValueError, match="target"):
+        with pytest.raises(ValueError, match=r"target|notation"):
             tables.Target.from_state({**about.state(), **change})

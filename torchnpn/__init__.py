@@ -1,18 +1,24 @@
 """Natural-parameter networks on PyTorch: networks whose inputs, weights, neurons and outputs are distributions."""
 
-from torchnpn import datasets, estimators, families, io, likelihoods, maps, metrics, nn, priors, training
-from torchnpn.estimators import (
-    BayesianLogisticRegression,
-    LinkPredictor,
-    NPNAutoencoder,
-    NPNClassifier,
-    NPNRegressor,
-    Predictive,
-)
-from torchnpn.io import load, save
-from torchnpn.moments import Moments
-from torchnpn.priors import kl
-from torchnpn.training import History, Recipe, train
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from torchnpn import datasets, estimators, families, io, likelihoods, maps, metrics, nn, priors, training
+    from torchnpn.estimators import (
+        BayesianLogisticRegression,
+        LinkPredictor,
+        NPNAutoencoder,
+        NPNClassifier,
+        NPNRegressor,
+        Predictive,
+    )
+    from torchnpn.io import load, save
+    from torchnpn.moments import Moments
+    from torchnpn.priors import kl
+    from torchnpn.training import History, Recipe, train
 
 __all__ = [
     "BayesianLogisticRegression",
@@ -40,3 +46,28 @@ __all__ = [
     "training",
 ]
 __version__ = "0.1.0"
+_HOMES = {  # of the names that are not modules
+    "estimators": (
+        *("BayesianLogisticRegression", "LinkPredictor", "NPNAutoencoder", "NPNClassifier", "NPNRegressor"),
+        "Predictive",
+    ),
+    "io": ("load", "save"),
+    "moments": ("Moments",),
+    "priors": ("kl",),
+    "training": ("History", "Recipe", "train"),
+}
+
+
+def __getattr__(name: str) -> Any:
+    """A public name, imported when it is first used: `npn --help` and the like need no torch."""
+    if name not in __all__:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    home = next((module for module, names in _HOMES.items() if name in names), None)
+    module = importlib.import_module(f"{__name__}.{home or name}")
+    value = module if home is None else getattr(module, name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

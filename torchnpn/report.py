@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 import base64
+import re
 from collections.abc import Sequence
-from html import escape
+from html import escape as html_escape
 from typing import NamedTuple
+
+_CONTROL = re.compile(  # C0, C1, line separators, marks that turn the direction of writing, halves of characters
+    "[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff\ufeff]"
+)
 
 
 class Variants(NamedTuple):
@@ -26,11 +31,15 @@ class Picture(NamedTuple):
 
 
 class Table(NamedTuple):
-    """A table; the first column names the row, the others hold figures or words."""
+    """A table; the first column names the row, the others hold figures or words.
+
+    `best` has the number of the cell to set in bold for each row, or None.
+    """
 
     header: Sequence[str]
     rows: Sequence[Sequence[str]]
     words: bool = False
+    best: Sequence[int | None] = ()
 
 
 class Fact(NamedTuple):
@@ -49,6 +58,7 @@ class Section(NamedTuple):
     pictures: Sequence[Picture] = ()
     table: Table | None = None
     note: str = ""
+    warning: str = ""  # in a colour of its own, before all else
 
 
 def html(title: str, lead: str, sections: Sequence[Section], footer: str) -> str:
@@ -86,6 +96,7 @@ def _section(number: int, section: Section) -> str:
     )
     parts = [
         f"<h2>{escape(section.title)}</h2>",
+        f'<p class="warning" role="alert">{escape(section.warning)}</p>' if section.warning else "",
         f'<p class="lead">{escape(section.lead)}</p>',
         f'<dl class="facts">{facts}</dl>' if section.facts else "",
         '<div class="pictures">' + "\n".join(map(_picture, section.pictures)) + "</div>" if section.pictures else "",
@@ -111,12 +122,29 @@ def _picture(picture: Picture) -> str:
 
 def _table(table: Table) -> str:
     head = "".join(f'<th scope="col">{escape(cell)}</th>' for cell in table.header)
-    rows = "".join(
-        f'<tr><th scope="row">{escape(first)}</th>{"".join(f"<td>{escape(cell)}</td>" for cell in rest)}</tr>'
-        for first, *rest in table.rows
-    )
+    best = [*table.best, *[None] * (len(table.rows) - len(table.best))]
+    rows = "".join(_row(first, rest, bold) for (first, *rest), bold in zip(table.rows, best, strict=True))
     kind = ' class="words"' if table.words else ""
     return f'<div class="scroll"><table{kind}><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table></div>'
+
+
+def _row(name: str, cells: Sequence[str], bold: int | None) -> str:
+    rest = "".join(_cell(cell, i == bold) for i, cell in enumerate(cells, 1))
+    return f'<tr><th scope="row">{escape(name)}</th>{rest}</tr>'
+
+
+def _cell(text: str, is_best: bool) -> str:
+    return f'<td class="best">{escape(text)}</td>' if is_best else f"<td>{escape(text)}</td>"
+
+
+def printable(text: str) -> str:
+    """Text whose control characters are shown, not obeyed: a cell of a table may hold codes that a terminal acts on."""
+    return _CONTROL.sub(lambda found: ascii(found[0])[1:-1], text)
+
+
+def escape(text: str) -> str:
+    """Text for an HTML page."""
+    return html_escape(printable(text))
 
 
 def _data(png: bytes) -> str:
@@ -124,9 +152,15 @@ def _data(png: bytes) -> str:
 
 
 _CSS = """
-:root { --page: #f5f6f8; --card: #ffffff; --ink: #1d2430; --muted: #5f6977; --line: #e3e6eb; --accent: #2f6aa8; }
+:root {
+  --page: #f5f6f8; --card: #ffffff; --ink: #1d2430; --muted: #5f6977; --line: #e3e6eb; --accent: #2f6aa8;
+  --alarm: #a8321f;
+}
 @media (prefers-color-scheme: dark) {
-  :root { --page: #0f1217; --card: #171b22; --ink: #e8eaee; --muted: #9ba5b3; --line: #2b313b; --accent: #7db3ec; }
+  :root {
+    --page: #0f1217; --card: #171b22; --ink: #e8eaee; --muted: #9ba5b3; --line: #2b313b; --accent: #7db3ec;
+    --alarm: #f2917f;
+  }
 }
 * { box-sizing: border-box; }
 html { -webkit-text-size-adjust: 100%; scroll-behavior: smooth; }
@@ -162,7 +196,11 @@ th, td { padding: 8px 0 8px 18px; text-align: right; border-bottom: 1px solid va
 th:first-child { text-align: left; padding-left: 0; font-weight: 400; white-space: normal; min-width: 11em; }
 thead th { color: var(--muted); font-weight: 600; font-size: .85rem; }
 tbody tr:last-child > * { border-bottom: 0; }
-td:nth-child(2) { color: var(--accent); font-weight: 650; }
+td.best { color: var(--accent); font-weight: 650; }
+.warning {
+  margin: 0 0 14px; padding: 12px 16px; max-width: 48em; color: var(--alarm); font-weight: 600;
+  border: 1px solid var(--alarm); border-radius: 10px;
+}
 .words td { color: inherit; font-weight: 400; text-align: left; white-space: normal; }
 .words tbody > tr > * { overflow-wrap: anywhere; vertical-align: top; }
 .words th { text-align: left; }

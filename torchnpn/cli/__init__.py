@@ -1,38 +1,43 @@
-"""The `npn` command: a thin layer that reads arguments, shows progress, writes files and turns errors into one line."""
+"""The `npn` command: a thin layer that reads arguments, shows progress, writes files and turns errors into one line.
+
+Modules here that describe a command import its work only when it runs: `npn --help` needs no torch.
+"""
 
 from __future__ import annotations
 
-import os
 import sys
 from typing import Annotated
 
 try:
-    import matplotlib  # noqa: F401  # the figures need it; said here, before any work is done
-    import pyarrow  # noqa: F401
     import rich  # noqa: F401
-    import scoringrules  # noqa: F401
     import typer
+
+    import torchnpn
+    from torchnpn.cli import process
+    from torchnpn.cli.bench import bench
+    from torchnpn.cli.data import data
+    from torchnpn.cli.demo import demo
+    from torchnpn.cli.errors import OneLineGroup
+    from torchnpn.cli.evaluate import evaluate
+    from torchnpn.cli.fit import fit
+    from torchnpn.cli.info import info
+    from torchnpn.cli.predict import predict
+    from torchnpn.cli.report import report
+    from torchnpn.cli.reproduce import reproduce
 except ModuleNotFoundError as missing:
     raise SystemExit(f"npn: {missing.name} is not installed. The command needs: pip install 'torchnpn[cli]'") from None
-
-import torchnpn
-from torchnpn.cli.bench import bench
-from torchnpn.cli.data import data
-from torchnpn.cli.demo import demo
-from torchnpn.cli.evaluate import evaluate
-from torchnpn.cli.fit import fit
-from torchnpn.cli.info import info
-from torchnpn.cli.predict import predict
-from torchnpn.cli.report import report
-from torchnpn.cli.reproduce import reproduce
+except KeyboardInterrupt:
+    sys.stderr.write("npn: stopped.\n")
+    raise SystemExit(130) from None
 
 app = typer.Typer(
     name="npn",
+    cls=OneLineGroup,
     help="Natural-parameter networks: predictions that come with their uncertainty.",
     no_args_is_help=True,
     add_completion=False,
     rich_markup_mode=None,  # plain help: paragraphs and examples stay as they are written
-    pretty_exceptions_enable=False,  # an error that is ours shows a plain traceback, an error of use a single line
+    pretty_exceptions_enable=False,
 )
 for command in (fit, predict, evaluate, info, demo, bench, reproduce, report):
     app.command()(command)
@@ -41,11 +46,8 @@ app.add_typer(data, name="data")
 
 def main() -> None:
     """Entry point of the `npn` script."""
-    try:
+    with process.prepared():
         app()
-    except BrokenPipeError:  # whoever read our output has seen enough, as in `npn predict … | head`
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        sys.exit(1)
 
 
 def _print_version(wanted: bool) -> None:

@@ -8,21 +8,18 @@ from typing import Annotated, Any
 
 import typer
 
-from torchnpn import bench as benches
-from torchnpn import plots
-from torchnpn.bench.figure import growth
+from torchnpn.cli.arguments import Device, check_device_name
 from torchnpn.cli.console import bars, say, show
 from torchnpn.cli.errors import check_writable, fail, in_one_line, writing
-from torchnpn.training import resolve_device
 
 
 @in_one_line
 def bench(
-    device: Annotated[str, typer.Option(help="auto, cpu or cuda.")] = "auto",
-    quick: Annotated[bool, typer.Option("--quick", help="Tiny networks: whether it runs, not how fast.")] = False,
+    device: Device = "auto",
+    quick: Annotated[bool, typer.Option("--quick", help="Tiny networks: to see that it runs, not how fast.")] = False,
     only: Annotated[
         list[str] | None,
-        typer.Option(metavar="NAME", help="A part or a contestant; may be given again. A wrong name lists all."),
+        typer.Option(metavar="NAME", help="A part of the benchmark or a network; repeatable. A wrong name lists all."),
     ] = None,
     out: Annotated[
         Path | None, typer.Option("-o", "--out", help="JSON file for the record; the figure is written beside it.")
@@ -30,8 +27,9 @@ def bench(
 ) -> None:
     """Time networks on this machine.
 
-    A natural-parameter network beside plain ones, MC dropout, an ensemble and Bayes by backprop: a training step, a
-    prediction with uncertainty, and memory, as ratios to the plain network at its best. Minutes on a CPU.
+    Compares a natural-parameter network with plain networks, MC dropout, an ensemble and Bayes by backprop: the time of
+    a training step and of a prediction with uncertainty, and memory, as ratios to the fastest plain network. Takes
+    minutes on a CPU.
 
     \b
     Examples:
@@ -39,11 +37,17 @@ def bench(
       npn bench --only mnist --only npn-fused
       npn bench -o speed.json
     """
+    check_device_name(device)
     if out is not None and out.suffix != ".json":
         fail(f"--out expects a name that ends in .json, got {out}.")
     picture = None if out is None else out.with_suffix(".png")
     for path in filter(None, (out, picture)):
         check_writable(path)
+    from torchnpn import bench as benches
+    from torchnpn import plots
+    from torchnpn.bench.figure import growth
+    from torchnpn.training import resolve_device
+
     try:
         place = resolve_device(device)
         benches.choose(only or [])
@@ -59,7 +63,7 @@ def bench(
         show(benches.header(table["rows"]), benches.cells(table["rows"]), accent=2)
     for name, why in record["left_out"].items():
         say(f"{name}: {why}", style="dim")
-    say("Ratios are to the plain network at its best.", style="dim")
+    say("Ratios compare with the fastest plain network.", style="dim")
     if out is not None:
         say(f"Record: {out}")
     if picture is not None and "scaling" in record:
@@ -70,5 +74,7 @@ def bench(
 
 def _save(out: Path | None, record: dict[str, Any]) -> None:
     if out is not None:
+        from torchnpn import bench as benches
+
         with writing(out):
             benches.write_json(out, record)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from typing import TYPE_CHECKING
 
 import rich.box
 from rich.console import Console
@@ -11,30 +12,45 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 from rich.text import Text
 
-from torchnpn.tables import Figure
+from torchnpn.report import printable
+
+if TYPE_CHECKING:
+    from torchnpn.tables import Figure
+
+WIN, LOSS = "cyan", "red"
 
 
 def say(text: str = "", style: str | None = None) -> None:
     """A line, never broken but by the terminal."""
-    Console().print(text, style=style, soft_wrap=True, highlight=False, markup=False)
+    Console().print(printable(text), style=style, soft_wrap=True, highlight=False, markup=False)
 
 
 def show(
-    header: Sequence[str], rows: Sequence[Sequence[str]], accent: int | None = 1, left: Sequence[int] = (0,)
+    header: Sequence[str],
+    rows: Sequence[Sequence[str]],
+    accent: int | None = 1,
+    left: Sequence[int] = (0,),
+    styles: Sequence[str | None] | None = None,
 ) -> None:
-    """A table; `accent` is the number of the column that matters, `left` those that are not numbers."""
+    """A table; `accent` is the number of the column that matters, `left` those that are not numbers.
+
+    With `styles`, the column that matters has a style for each row.
+    """
     table = Table(box=rich.box.SIMPLE_HEAD, pad_edge=False)
     for i, name in enumerate(header):
-        table.add_column(Text(name), justify="left" if i in left else "right", style="cyan" if i == accent else None)
-    for row in rows:
-        table.add_row(*map(Text, row))  # a name such as [x] is no markup
+        table.add_column(Text(printable(name)), justify="left" if i in left else "right")
+    for number, row in enumerate(rows):
+        style = "cyan" if styles is None else styles[number]
+        cells = [Text(printable(cell), style=(style or "") if i == accent else "") for i, cell in enumerate(row)]
+        table.add_row(*cells)  # a name such as [x] is no markup
     Console().print(table)
 
 
 def show_figures(figures: Sequence[Figure]) -> None:
-    """Measures of a model, beside those of the target's own distribution."""
-    show(["", "model", "baseline"], [figure.shown() for figure in figures])
-    say("The baseline knows how the target is distributed, and looks at no column.", style="dim")
+    """Measures of a model, beside those of a baseline; cyan where the model is better, red where it is worse."""
+    styles = [None if figure.wins is None else WIN if figure.wins else LOSS for figure in figures]
+    show(["", "model", "baseline"], [figure.shown() for figure in figures], styles=styles)
+    say("The baseline uses no column: it predicts the distribution of the training targets for every row.", "dim")
 
 
 @contextmanager
@@ -45,7 +61,7 @@ def bars() -> Iterator[Callable[[str], Callable[[float], None]]]:
     with Progress(*columns, TimeElapsedColumn(), console=console, disable=not console.is_terminal) as progress:
 
         def bar(name: str) -> Callable[[float], None]:
-            task = progress.add_task(name, total=1.0)
+            task = progress.add_task(printable(name), total=1.0)
             return lambda share: progress.update(task, completed=share)
 
         yield bar

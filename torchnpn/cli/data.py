@@ -6,18 +6,19 @@ from typing import Annotated
 
 import typer
 
-from torchnpn import datasets
 from torchnpn.cli.console import bars, say, show
 from torchnpn.cli.errors import OTHER, fail, in_one_line
 
-data = typer.Typer(no_args_is_help=True, help="Public data sets: what there is, fetch one, check the files.")
-Name = Annotated[str, typer.Argument(help="Of a data set, from `npn data list`.")]
+data = typer.Typer(no_args_is_help=True, help="Public data sets: list them, download one, check the files.")
+Name = Annotated[str, typer.Argument(help="Name of a data set, from `npn data list`.")]
 
 
 @data.command("list")
 @in_one_line
 def list_sets() -> None:
-    """What data sets there are, and which of them are on this machine."""
+    """List the data sets, and which of them are on this machine."""
+    from torchnpn import datasets
+
     sets = datasets.available()
     rows = [
         [one.name, f"{one.rows:,}", str(one.columns), one.task, "yes" if one.present else "–", one.title]
@@ -29,9 +30,11 @@ def list_sets() -> None:
 @data.command()
 @in_one_line
 def fetch(name: Name) -> None:
-    """Download a data set, unless it is here already, and say where it is."""
+    """Download a data set, unless it is on this machine already, and print its path."""
+    from torchnpn import datasets
+
     if name not in (known := [one.name for one in datasets.available()]):
-        fail(f"there is no data set {name!r}. There are: {', '.join(known)}.")
+        fail(f"there is no data set {name[:80]!r}. There are: {', '.join(known)}.")
     with bars() as bar:
         progress = bar(name)
         path = datasets.fetch(name, lambda done, total: progress(done / total if total else 0.0))
@@ -41,8 +44,10 @@ def fetch(name: Name) -> None:
 @data.command()
 @in_one_line
 def verify() -> None:
-    """Check the files that are here: exit status 1 where one is not what it should be."""
+    """Check the downloaded files; the exit status is 1 if one of them is damaged."""
+    from torchnpn import datasets
+
     verdicts = datasets.verify()
     show(["name", "file"], [[name, status] for name, status in verdicts], accent=0, left=(0, 1))
     if wrong := [name for name, status in verdicts if status not in ("ok", "absent")]:
-        fail(f"not as they should be: {', '.join(wrong)}. Delete these files and fetch them anew.", OTHER)
+        fail(f"damaged: {', '.join(wrong)}. Delete these files and fetch them again.", OTHER)

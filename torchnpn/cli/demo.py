@@ -12,11 +12,8 @@ from typing import Annotated
 
 import typer
 
-from torchnpn import plots
 from torchnpn.cli.console import bars, say, show
 from torchnpn.cli.errors import USAGE, fail, in_one_line
-from torchnpn.demo import counts, digits, page, toy
-from torchnpn.tables import whole_file
 
 
 @in_one_line
@@ -26,12 +23,16 @@ def demo(
 ) -> None:
     """Run three small studies, for a first look.
 
-    Offline, in under two minutes: a table, figures and one HTML report.
+    Needs no download. Writes a table, figures and one HTML report.
     """
     with _writing(out):
         out.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryFile(dir=out):  # before a minute's work, not after
             pass
+    from torchnpn import plots
+    from torchnpn.demo import counts, digits, page, toy
+    from torchnpn.tables import whole_file
+
     start = time.perf_counter()
     with bars() as bar:
         results = page.Results(
@@ -47,7 +48,8 @@ def demo(
                 file.write(content)
     for title, table in page.tables(results).items():
         say(title, style="bold")
-        show(table.header, table.rows)
+        styles = ["cyan" if best == 1 else None for best in table.best] or None
+        show(table.header, table.rows, styles=styles)
     report = (out / "report.html").resolve()
     say(f"Done in {time.perf_counter() - start:.0f} s. Report and {len(drawn)} figures:")
     say(f"{report}", style=f"link {report.as_uri()}")

@@ -5,18 +5,23 @@ from __future__ import annotations
 import errno
 import functools
 import os
+import re
+import sys
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import NoReturn, ParamSpec
+from typing import Any, NoReturn, ParamSpec
 
 import typer
+from typer.core import TyperGroup
 
-from torchnpn.io import ModelFileError
-from torchnpn.tables import TableError
+from torchnpn.cli.options import STDOUT
+from torchnpn.report import printable
 
 OTHER, USAGE, INTERRUPTED = 1, 2, 130
+TRACEBACK = "NPN_TRACEBACK"  # environment variable that asks for the traceback of an unexpected error
+_LONGEST = 1_000  # characters of a line
 _USERS = {  # errors of the file system that another argument would mend
     errno.ENOENT,
     errno.EISDIR,
@@ -27,7 +32,11 @@ _USERS = {  # errors of the file system that another argument would mend
     errno.EROFS,
     errno.ENAMETOOLONG,
     errno.EINVAL,
+    errno.ELOOP,
+    errno.ENXIO,
+    errno.ENODEV,
 }
+_NO_MEMORY = "not enough memory. Learn from fewer rows with --max-rows, or with fewer units in --hidden."
 Arguments = ParamSpec("Arguments")
 
 
@@ -39,36 +48,74 @@ class WriteError(Exception):
         self.path, self.cause = path, cause
 
 
+class OneLineGroup(TyperGroup):
+    """Commands whose wrong usage, too, is one line."""
+
+    def main(self, *args: Any, **kwargs: Any) -> NoReturn:
+        """Run a command and leave the process."""
+        kwargs["standalone_mode"] = False
+        kwargs["prog_name"] = "npn"  # also for `python -m torchnpn.cli`
+        try:
+            status = super().main(*args, **kwargs)
+        except (typer.Abort, KeyboardInterrupt):
+            status = INTERRUPTED
+        except Exception as error:
+            if not hasattr(error, "format_message"):  # of a usage error of click, or of typer's own copy of it
+                raise
+            status = USAGE
+            if type(error).__name__ == "NoArgsIsHelpError":
+                typer.echo(error.format_message(), err=True)
+            else:
+                line(_usage(error))
+        if status == INTERRUPTED:
+            line("stopped. No file was left half-written.")
+        sys.exit(status if isinstance(status, int) else 0)
+
+
+def line(message: str) -> None:
+    """One line on the error stream."""
+    text = printable(" ".join(message.split()))
+    typer.echo(f"npn: {text if len(text) <= _LONGEST else text[:_LONGEST] + '…'}", err=True)
+
+
 def fail(message: str, status: int = USAGE) -> NoReturn:
     """Say what is wrong, in one line, and stop."""
-    typer.echo(f"npn: {' '.join(message.split())}", err=True)
+    line(message)
     raise typer.Exit(status)
 
 
 def in_one_line(command: Callable[Arguments, None]) -> Callable[Arguments, None]:
-    """A command whose expected errors are lines."""
+    """A command whose errors are lines."""
 
     @functools.wraps(command)
     def run(*args: Arguments.args, **kwargs: Arguments.kwargs) -> None:
         try:
             command(*args, **kwargs)
-        except (TableError, ModelFileError) as error:
-            fail(str(error))
-        except WriteError as error:
-            fail(f"cannot write {error.path}: {_reason(error.cause)}.", _status(error.cause))
-        except BrokenPipeError:
-            raise  # nobody reads on: `main` knows
-        except OSError as error:
-            if error.errno is None:
-                fail(str(error), OTHER)
-            task = "write the output" if error.filename is None else f"read {error.filename}"
-            fail(f"cannot {task}: {_reason(error)}.", _status(error))
-        except MemoryError:
-            fail("there is not enough memory. Learn from fewer rows with --max-rows.", OTHER)
-        except KeyboardInterrupt:
-            fail("stopped. No file was left half-written.", INTERRUPTED)
+        except (typer.Exit, typer.Abort, BrokenPipeError):
+            raise  # a line was written already, or nobody reads on: `process` knows
+        except Exception as error:
+            if os.environ.get(TRACEBACK):
+                raise
+            fail(*_explained(error))
 
     return run
+
+
+def _explained(error: Exception) -> tuple[str, int]:
+    """An error in words, and the exit status."""
+    if isinstance(error, WriteError):
+        name = "the output" if error.path == STDOUT else error.path
+        return f"cannot write {name}: {_reason(error.cause)}.", _status(error.cause)
+    if isinstance(error, OSError):
+        if error.errno is None:
+            return str(error), OTHER
+        task = "read or write a file" if error.filename is None else f"read {_name(error.filename)}"
+        return f"cannot {task}: {_reason(error)}.", _status(error)
+    if isinstance(error, MemoryError) or (isinstance(error, RuntimeError) and "memory" in str(error).lower()):
+        return _NO_MEMORY, USAGE
+    if isinstance(error, ValueError) and str(error):  # said by whoever checks the values: tables, models, estimators
+        return str(error), USAGE
+    return f"unexpected {type(error).__name__}: {error}. Set {TRACEBACK}=1 to see where it comes from.", USAGE
 
 
 @contextmanager
@@ -82,8 +129,8 @@ def writing(path: Path) -> Iterator[None]:
         raise WriteError(path, error) from error
 
 
-def check_writable(path: Path) -> None:
-    """Fail now, not after the work, where a file cannot be written."""
+def check_writable(path: Path, *inputs: Path) -> None:
+    """Fail now, not after the work, where a file cannot be written or would replace an input."""
     with writing(path):
         if path.is_dir():
             raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
@@ -91,6 +138,26 @@ def check_writable(path: Path) -> None:
             raise OSError(errno.EINVAL, "It is a device or a pipe, and not a plain file")
         with tempfile.TemporaryFile(dir=path.parent):
             pass
+    for other in inputs:
+        if path.exists() and other.exists() and path.samefile(other):
+            fail(f"the output {path} would replace the input. Choose another name with -o.")
+
+
+def _usage(error: Any) -> str:
+    """What click says about arguments, with the command that explains them."""
+    context = getattr(error, "ctx", None)
+    more = f" Try: {context.command_path} --help" if context is not None else ""
+    text = re.sub(r" \(Possible options: (.*)\)", _suggestion, str(error.format_message())).rstrip(".")
+    return f"{text[:1].lower()}{text[1:]}{'' if text.endswith('?') else '.'}{more}"
+
+
+def _suggestion(listed: re.Match[str]) -> str:
+    names = [name for name in listed[1].split(", ") if name != "--help"]
+    return f". Did you mean {' or '.join(names)}?" if names else ""
+
+
+def _name(path: Any) -> str:
+    return os.fsdecode(path) if isinstance(path, (str, bytes)) else str(path)
 
 
 def _reason(error: OSError) -> str:

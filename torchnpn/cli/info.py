@@ -3,26 +3,29 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from torchnpn import io, tables
 from torchnpn.cli.console import say, show, show_figures
 from torchnpn.cli.errors import in_one_line
-from torchnpn.cli.words import describe_column
+
+if TYPE_CHECKING:
+    from torchnpn import tables
 
 
 @in_one_line
 def info(model: Annotated[Path, typer.Argument(help="Model file.")]) -> None:
-    """Say what a model file holds.
+    """Show what a model file holds.
 
-    Its target, columns, network, figures on held-out rows, and the versions that wrote it.
+    Its target, its columns, its network, how well it did on the held-out rows, and the versions that wrote it.
 
     \b
     Example:
       npn info model.npn
     """
+    from torchnpn import io
+
     about = io.describe(model)
     versions = ", ".join(f"{name} {version}" for name, version in about["versions"].items())
     facts = {
@@ -32,16 +35,22 @@ def info(model: Annotated[Path, typer.Argument(help="Model file.")]) -> None:
         "saved": f"{about['saved']} by {versions}",
     }
     show(["", str(model)], [fact for fact in facts.items() if fact[1]], accent=None, left=(0, 1))
-    for line in about["architecture"]:
-        say(line)
     if about["type"] == "TableModel":
         _show_table_model(io.load(model))
+        return
+    for line in about["architecture"]:
+        say(line)
 
 
 def _show_table_model(model: tables.TableModel) -> None:
+    from torchnpn.cli.words import describe_column, describe_network
+
     target, record = model.target, model.record
     what = f"one of {len(target.classes)} classes" if target.is_class else target.family
     say(f"Predicts {target.name} ({what}), learnt from {record.rows:,} rows of {record.file}.")
+    say(describe_network(model))
     rows = [[column.name, describe_column(column)] for column in model.schema.columns]
     show(["column", "holds"], rows, accent=0, left=(0, 1))
     show_figures(record.figures)
+    for note in record.notes:
+        say(note, style="bold red" if record.is_worse else "yellow")

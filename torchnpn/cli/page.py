@@ -14,7 +14,8 @@ from sklearn.metrics import confusion_matrix
 
 import torchnpn
 from torchnpn import metrics, plots, report, tables
-from torchnpn.cli.words import describe_column
+from torchnpn.cli.words import describe_column, describe_network
+from torchnpn.tables.record import NLL
 
 _WIDE = 8.8  # inches of a figure with two panels
 _MOST_BARS, _MOST_COLUMNS, _MOST_LABELS = 10, 200, 20
@@ -41,55 +42,69 @@ def html(model: tables.TableModel, found: Findings) -> str:
         trust = _number_sections(model, found.outcome)
     return report.html(
         f"Predicting {name}",
-        f"A natural-parameter network learnt {name} from {record.rows:,} rows of {record.file}. Each prediction is a "
-        f"whole distribution. {record.held_out:,} more rows were held out; all figures below are about these.",
+        f"A natural-parameter network was trained on {record.rows:,} rows of {record.file} to predict {name}. Each "
+        f"prediction is a distribution. {record.held_out:,} other rows were held out for testing; all figures below "
+        "are measured on them.",
         [_summary(model, found), *trust, _reliance(found.importance), _columns(model, found)],
         f"Made by npn fit, torchnpn {torchnpn.__version__}, torch {torch.__version__}.",
     )
 
 
 def _summary(model: tables.TableModel, found: Findings) -> report.Section:
-    figures = {figure.name: figure for figure in model.record.figures}
-    first, nll = model.record.figures[0], figures["NLL (nats)"]
+    record = model.record
+    figures = {figure.name: figure for figure in record.figures}
+    first, nll = record.figures[0], figures[NLL]
     share = 1 - first.model / first.marginal if first.marginal else 0.0
     error = "error rate" if model.target.is_class else "typical error (RMSE)"
-    more = "less" if share >= 0 else "more"
+    less = "less" if share >= 0 else "more"
+    with np.errstate(over="ignore"):
+        ratio = float(np.exp(nll.marginal - nll.model))
     facts = [
-        report.Fact(first.shown()[1], f"{error} on rows it has not seen"),
-        report.Fact(f"{abs(share):.0%} {more}", f"than the baseline's {first.shown()[2]}"),
-        report.Fact(
-            f"{np.exp(nll.marginal - nll.model):.3g}×",
-            "the baseline's probability of the true value, on (geometric) average",
-        ),
+        report.Fact(first.shown()[1], f"{error} on rows that it was not trained on"),
+        report.Fact(f"{abs(share):.0%} {less}", f"than the baseline's {first.shown()[2]}"),
+        report.Fact(f"{ratio:.3g}×", "the baseline's probability of the true value (geometric mean over rows)"),
     ]
-    table = report.Table(["", "model", "baseline"], [figure.shown() for figure in model.record.figures])
+    best = [None if figure.wins is None else 1 if figure.wins else 2 for figure in record.figures]
+    rows = [figure.shown() for figure in record.figures]
     return report.Section(
         "What was learnt",
         tables.sentence(model.target, found.kind),
         facts,
-        table=table,
-        note="The baseline knows how the target is distributed in the training rows, and looks at no column: what the "
-        "model gains over it was learnt from the columns. " + _measures(model.target),
+        table=report.Table(["", "model", "baseline"], rows, best=best),
+        note=" ".join(
+            [
+                "The baseline uses no column: it predicts the distribution of the training targets for every row. What "
+                "the model does better was learnt from the columns. The better of the two figures is bold.",
+                _measures(model.target),
+                *([] if record.is_worse else record.notes),
+            ]
+        ),
+        warning=" ".join(reversed(record.notes)) if record.is_worse else "",
     )
 
 
 def _measures(target: tables.Target) -> str:
     if target.is_class:
         return (
-            "NLL: minus the logarithm of the probability given to the true class. Brier score: squared error of the "
-            "probabilities. Calibration error: distance between stated confidence and accuracy. Lower is better in all."
+            "NLL: negative logarithm of the probability of the true class. Brier score: squared error of the "
+            "probabilities. Calibration error: difference between predicted confidence and accuracy. For all of them, "
+            "lower is better."
         )
     return (
-        "RMSE: root of the mean squared error. NLL: minus the logarithm of the probability (density) given to the true "
-        "value. CRPS: distance between the predicted distribution and the true value, in its units. Lower is better in "
-        "all three. Intervals should hold their share of the rows, and be narrow."
+        "RMSE: root of the mean squared error. NLL: negative logarithm of the predicted probability density at the "
+        "true value. CRPS: distance between the predicted distribution and the true value, in the target's units. For "
+        "these three, lower is better. Intervals should contain their share of the rows, and be narrow."
     )
 
 
 def _number_sections(model: tables.TableModel, outcome: tables.NumberOutcome) -> list[report.Section]:
     covered = metrics.interval_coverage(outcome.low, outcome.high, outcome.y)
     off = metrics.regression_calibration_error(outcome.pit)
-    whole = " Intervals of counts end at whole numbers, so they hold more." if model.target.is_count else ""
+    whole = (
+        " Intervals of counts end at whole numbers, so they contain a little more than 90%."
+        if model.target.is_count
+        else ""
+    )
     by_chance = 0.31 / np.sqrt(len(outcome.y))
     intervals = partial(
         plots.prediction_intervals,
@@ -102,29 +117,30 @@ def _number_sections(model: tables.TableModel, outcome: tables.NumberOutcome) ->
     )
     return [
         report.Section(
-            "Predictions beside the truth",
-            f"Of the held-out rows, {covered:.1%} lie in their 90% intervals. Each interval is the model's own: wide "
-            f"where it knows little, narrow where it knows much.{whole}",
+            "Predicted and true values",
+            f"Of the held-out rows, {covered:.1%} lie inside their 90% intervals. Each row has an interval of its own: "
+            f"wide where the model is uncertain, narrow where it is certain.{whole}",
             pictures=[
                 _picture(
                     intervals,
                     "First: predicted against true values with intervals. Second: rows by their predicted mean.",
-                    "First: each held-out row by its true value; on the dashed line the prediction is right. Second: "
-                    "such rows by their predicted mean. Rows in the other colour lie outside their interval.",
+                    "First: predictions against true values; on the dashed line the two are equal. Second: the same "
+                    "rows, sorted by their predicted mean. Rows in the other colour lie outside their interval.",
                 )
             ],
         ),
         report.Section(
-            "Can its distributions be trusted?",
-            "If the predicted distributions are right, a tenth of the true values lie below their 10% quantiles, half "
-            f"below the medians, and so on. Here the shares are off by {off:.1%} on average; chance alone gives about "
-            f"{by_chance:.1%} with so many rows.",
+            "Are the predicted distributions calibrated?",
+            "If they are, a tenth of the true values lie below their predicted 10% quantiles, half below the predicted "
+            f"medians, and so on. Here these shares differ by {off:.1%} on average; with this number of rows, chance "
+            f"alone makes about {by_chance:.1%}.",
             pictures=[
                 _picture(
                     partial(plots.calibration_plot, outcome.pit),
                     "First: share of true values below each predicted quantile. Second: histogram of their levels.",
-                    "First: a trustworthy model follows the dashed line. Second: flat is right; a cup means intervals "
-                    "that are too narrow, a cap ones that are too wide. Grey is what chance allows.",
+                    "First: a calibrated model follows the dashed line. Second: a flat histogram means that the "
+                    "intervals are calibrated. If it is higher at both ends, they are too narrow; if it is higher in "
+                    "the middle, they are too wide. The grey band is what chance alone explains.",
                 )
             ],
         ),
@@ -133,46 +149,46 @@ def _number_sections(model: tables.TableModel, outcome: tables.NumberOutcome) ->
 
 def _class_sections(model: tables.TableModel, outcome: tables.ClassOutcome) -> list[report.Section]:
     guessed = outcome.probs.argmax(1)
-    right, doubt = guessed == outcome.y, tables.uncertainty(outcome.probs)
-    groups = metrics.accuracy_by_uncertainty(right, doubt, groups=int(np.clip(len(right) // 5, 1, 9)))
-    kept = metrics.risk_coverage(right, doubt)
+    right, uncertainty = guessed == outcome.y, tables.uncertainty(outcome.probs)
+    groups = metrics.accuracy_by_uncertainty(right, uncertainty, groups=int(np.clip(len(right) // 5, 1, 9)))
+    kept = metrics.risk_coverage(right, uncertainty)
     half = (len(right) + 1) // 2
     return [
         report.Section(
-            "Can its probabilities be trusted?",
-            "Of all answers given with 80% confidence, 80% should be right. The closer to the dashed line, the more "
-            "the probabilities mean what they say.",
+            "Are the probabilities calibrated?",
+            "Of all rows predicted with a probability of 80%, 80% should be right. The closer the points are to the "
+            "dashed line, the better the probabilities.",
             pictures=[
                 _picture(
                     partial(plots.reliability_diagram, *metrics.reliability(outcome.probs, outcome.y, outcome.bins)),
                     "First: accuracy by confidence. Second: how many rows there are of each confidence.",
-                    "First: held-out rows in groups of like confidence, the probability of the answer. Second: how "
-                    "sure the model is, how often.",
+                    "First: held-out rows, grouped by confidence (the probability of the predicted class). Second: how "
+                    "many rows there are in each group.",
                 )
             ],
         ),
         report.Section(
-            "Does it know when it does not know?",
-            f"Of the half of the rows that it is surest of, {1 - kept.risk[half - 1]:.1%} are right; of all rows, "
-            f"{right.mean():.1%}. Answers that it doubts can be handed to a person.",
+            "Does its uncertainty show its mistakes?",
+            f"Of all rows, {right.mean():.1%} are predicted right; of the half that the model is most certain of, "
+            f"{1 - kept.risk[half - 1]:.1%}. Rows that it is uncertain about can be left to a person.",
             pictures=[
                 _picture(
                     partial(plots.accuracy_by_uncertainty_plot, {"model": groups}),
                     "Accuracy of groups of rows from certain to uncertain.",
-                    "Rows in groups of equal size, from the most certain to the least, with standard errors.",
+                    "Accuracy of groups of equal size, from the most certain to the least, with standard errors.",
                     columns=1,
                 ),
                 _picture(
                     partial(plots.risk_coverage_plot, {"model": kept}),
-                    "Error rate among the answers kept, by the share of rows answered.",
-                    "The error rate when only the most certain answers are given; lower is better.",
+                    "Error rate by the share of rows that are predicted.",
+                    "The error rate if only the most certain rows are predicted; lower is better.",
                     columns=1,
                 ),
             ],
         ),
         report.Section(
-            "What it takes for what",
-            "Rows are true classes, columns the answers: all that is off the diagonal is a mistake.",
+            "Which classes it confuses",
+            "Rows are true classes, columns are predicted ones. Everything off the diagonal is a mistake.",
             pictures=[_confusion(model.target.classes, outcome.y, guessed)],
         ),
     ]
@@ -189,16 +205,16 @@ def _confusion(classes: tuple[str, ...], y: Array, guessed: Array) -> report.Pic
     return _picture(
         partial(plots.confusion_matrix_plot, matrix, labels),
         "Matrix of true and predicted classes.",
-        f"Numbers of held-out rows; the shade is the share of the true class.{few}",
+        f"Numbers of held-out rows; a darker cell is a larger share of its true class.{few}",
     )
 
 
 def _reliance(importance: tables.Importance) -> report.Section:
     names, shown = importance.names[:_MOST_BARS], slice(_MOST_BARS)
     return report.Section(
-        "What it relies on",
-        f"The cells of one column are shuffled between rows, and the predictions get worse: the more, the more the "
-        f"model relies on that column. Most on {names[0]}.",
+        "Which columns matter",
+        "The cells of one column are shuffled between the rows. The worse the predictions become, the more the model "
+        f"relies on that column. It relies most on {names[0]}.",
         pictures=[
             _picture(
                 partial(
@@ -211,7 +227,8 @@ def _reliance(importance: tables.Importance) -> report.Section:
                 ),
                 "Bars of the importance of columns.",
                 f"The {len(names)} most important of {len(importance.names)} columns, with standard errors over "
-                "shuffles. Columns that say the same share their importance; importance is no cause.",
+                "shuffles. Columns with the same information share their importance. Importance does not mean that a "
+                "column causes the target.",
             )
         ],
     )
@@ -228,10 +245,16 @@ def _columns(model: tables.TableModel, found: Findings) -> report.Section:
     more = len(used) + len(unused) - len(listed)
     return report.Section(
         "Columns",
-        f"{len(used)} columns were used, {len(unused)} left out. A missing cell is no obstacle: the network takes the "
-        "column's distribution in its place, and is less certain for it.",
+        f"{len(used)} columns were used, {len(unused)} left out. A missing cell is replaced by the distribution of its "
+        "column, which makes the prediction less certain.",
         table=report.Table(["column", "holds", "missing"], listed, words=True),
-        note=f"And {more:,} more." if more else "",
+        note=" ".join(
+            [
+                *([f"And {more:,} more."] if more else []),
+                *tables.notes(found.survey)[:_MOST_COLUMNS],
+                describe_network(model),
+            ]
+        ),
     )
 
 

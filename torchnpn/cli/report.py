@@ -9,8 +9,6 @@ import typer
 
 from torchnpn.cli.console import say
 from torchnpn.cli.errors import OTHER, fail, in_one_line
-from torchnpn.experiments import EXPERIMENTS
-from torchnpn.experiments.report import report as rendered
 
 
 @in_one_line
@@ -28,13 +26,16 @@ def report(
       npn report
       npn report --check
     """
+    from torchnpn.experiments import EXPERIMENTS
+    from torchnpn.experiments.report import report as rendered
+
     try:
         pages = rendered(EXPERIMENTS, results, docs)
     except ValueError as error:
         fail(str(error))
     outdated = ", ".join(map(str, pages.outdated()))
     if check and outdated:
-        fail(f"not as the records say: {outdated}. Run `npn report`.", OTHER)
+        fail(f"these pages differ from the records: {outdated}. Run `npn report`.", OTHER)
     if not check:
         pages.write()
-    say(f"Changed: {outdated}" if outdated else "All pages are as the records say.")
+    say(f"Changed: {outdated}" if outdated else "All pages agree with the records.")

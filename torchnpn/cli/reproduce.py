@@ -7,29 +7,28 @@ from typing import Annotated
 
 import typer
 
+from torchnpn.cli.arguments import Device, check_device_name
 from torchnpn.cli.console import bars, say, show
 from torchnpn.cli.errors import OTHER, fail, in_one_line
-from torchnpn.experiments import EXPERIMENTS, Options
-from torchnpn.experiments.run import LIST_HEADER, Screen, choose, folder_for, listing
-from torchnpn.experiments.run import reproduce as run
-from torchnpn.training import resolve_device
 
 
 @in_one_line
 def reproduce(
     names: Annotated[list[str] | None, typer.Argument(metavar="NAME...", help="Experiments, or all.")] = None,
-    seeds: Annotated[int | None, typer.Option(min=1, help="How many; by default each experiment's own number.")] = None,
-    device: Annotated[str, typer.Option(help="auto, cpu or cuda.")] = "auto",
-    quick: Annotated[bool, typer.Option("--quick", help="Tiny sizes: whether it runs, not how well.")] = False,
+    seeds: Annotated[
+        int | None, typer.Option(min=1, max=1000, help="How many; by default each experiment's own number.")
+    ] = None,
+    device: Device = "auto",
+    quick: Annotated[bool, typer.Option("--quick", help="Tiny sizes: to see that it runs, not how well.")] = False,
     out: Annotated[
         Path | None, typer.Option("-o", "--out", help="Folder of the records; results, or results/quick with --quick.")
     ] = None,
-    again: Annotated[bool, typer.Option("--again", help="Run anew what the record holds already.")] = False,
-    list_all: Annotated[bool, typer.Option("--list", help="Show what there is, and stop.")] = False,
+    again: Annotated[bool, typer.Option("--again", help="Run again what the record holds already.")] = False,
+    list_all: Annotated[bool, typer.Option("--list", help="List the experiments, and stop.")] = False,
 ) -> None:
     """Run experiments of the paper.
 
-    Each writes a record and a figure. A run that was stopped goes on after the last piece that its record holds.
+    Each experiment writes a record and a figure. A run that was stopped continues after the last part in its record.
 
     \b
     Examples:
@@ -37,6 +36,12 @@ def reproduce(
       npn reproduce toy
       npn reproduce all --quick
     """
+    check_device_name(device)
+    from torchnpn.experiments import EXPERIMENTS, Options
+    from torchnpn.experiments.run import LIST_HEADER, Screen, choose, folder_for, listing
+    from torchnpn.experiments.run import reproduce as run
+    from torchnpn.training import resolve_device
+
     try:
         options = Options(resolve_device(device), quick, seeds)
         folder = folder_for(options, out)
@@ -48,4 +53,4 @@ def reproduce(
     except ValueError as error:
         fail(str(error))
     if left_out:
-        fail(f"left out for want of data: {', '.join(left_out)}.", OTHER)
+        fail(f"left out because their data are missing: {', '.join(left_out)}.", OTHER)

@@ -1,4 +1,4 @@
-"""A few words about a column, for `npn info` and the report."""
+"""A few words about a column and a network, for `npn info` and the report."""
 
 from __future__ import annotations
 
@@ -10,6 +10,21 @@ _SHOWN = 4
 def describe_column(column: tables.Number | tables.Category, seen: tables.Column | None = None) -> str:
     """What a column holds, with its range where its survey is at hand."""
     if isinstance(column, tables.Number):
-        return "numbers" if seen is None else f"numbers from {seen.low:.4g} to {seen.high:.4g}"
+        words = " with a decimal comma" if column.notation.decimal == "," else ""
+        if seen is None:
+            return f"numbers{words}"
+        return f"numbers{words} from {tables.people_read(seen.low)} to {tables.people_read(seen.high)}"
     values = ", ".join(column.values[:_SHOWN]) + (", …" if len(column.values) > _SHOWN else "")
     return f"one of {len(column.values)}{' or other' if column.has_other else ''}: {values}"
+
+
+def describe_network(model: tables.TableModel) -> str:
+    """Hidden layers and settings that matter."""
+    estimator = model.estimator
+    hidden = tuple(getattr(estimator, "hidden_", None) or estimator.hidden or ())
+    layers = f"hidden layers of {', '.join(f'{size:,}' for size in hidden)} units" if hidden else "no hidden layer"
+    several = f"{estimator.n_estimators} networks, each with " if estimator.n_estimators > 1 else "Network with "
+    return (
+        f"{several}{model.schema.width:,} inputs and {layers}; activation {estimator.activation}, "
+        f"kl_weight {estimator.kl_weight:g}."
+    )

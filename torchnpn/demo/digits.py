@@ -1,4 +1,4 @@
-"""Handwritten digits from few examples: right answers, and honest doubt about the others.
+"""Handwritten digits from few examples: right answers, and uncertainty about the others.
 
 scikit-learn's bundled digits, 8 × 8 pixels. All networks have the same layers and the same training; beside ours stand
 a plain network with dropout, and one whose answers are averaged over dropout masks (MC dropout). Each has the settings
@@ -119,12 +119,12 @@ def run(settings: Settings | None = None, progress: Progress = no_progress) -> R
 def _judge(name: str, predicted: torch.Tensor, labels: Array, groups: int) -> Model:
     """Uncertainty is the predictive variance of the class, summed over classes: Σ p(1 - p)."""
     probs = predicted.double().numpy()
-    correct, doubt = probs.argmax(1) == labels, (probs * (1 - probs)).sum(1)
+    correct, uncertainty = probs.argmax(1) == labels, (probs * (1 - probs)).sum(1)
     return Model(
         name,
         probs,
         accuracy=float(correct.mean()),
         nll=metrics.categorical_nll(probs, labels),
-        by_uncertainty=metrics.accuracy_by_uncertainty(correct, doubt, groups),
-        risk_coverage=metrics.risk_coverage(correct, doubt),
+        by_uncertainty=metrics.accuracy_by_uncertainty(correct, uncertainty, groups),
+        risk_coverage=metrics.risk_coverage(correct, uncertainty),
     )

@@ -68,6 +68,11 @@ def tables(results: Results) -> dict[str, report.Table]:
     def row(name: str, value: Callable[[Any], float], form: str, items: tuple[Any, ...]) -> list[str]:
         return [name, *(format(value(item), form) for item in items)]
 
+    def best(items: tuple[Any, ...], value: Callable[[Any], float]) -> int | None:
+        """The column of the smallest value, or None where two are equal."""
+        values = [value(item) for item in items]
+        return None if values.count(min(values)) > 1 else 1 + values.index(min(values))
+
     least = 0.5 * np.log(2 * np.pi * np.e * NOISE_STD**2)
     return {
         "Twenty points of x³": report.Table(
@@ -79,6 +84,13 @@ def tables(results: Results) -> dict[str, report.Table]:
                 [*row("std at ±6 over std at 0", lambda f: f.widening, ".1f", fits), _NONE],
                 [*row("NLL of fresh points, |x| ≤ 4", lambda f: f.nll, ".2f", fits), f"{least:.2f}"],
             ],
+            best=[
+                best(fits, lambda f: f.rmse),
+                best(fits, lambda f: -f.coverage),
+                best(fits, lambda f: -f.outside),
+                None,
+                best(fits, lambda f: f.nll),
+            ],
         ),
         "Digits from few examples": report.Table(
             ["", *(model.name for model in models)],
@@ -88,6 +100,13 @@ def tables(results: Results) -> dict[str, report.Table]:
                 row("accuracy, most certain third", lambda m: _thirds(m)[0], ".1%", models),
                 row("accuracy, least certain third", lambda m: _thirds(m)[1], ".1%", models),
                 row("mean error over all shares kept", lambda m: m.risk_coverage.area, ".2%", models),
+            ],
+            best=[
+                best(models, lambda m: -m.accuracy),
+                best(models, lambda m: m.nll),
+                best(models, lambda m: -_thirds(m)[0]),
+                None,  # a good network leaves its mistakes to the rows that it is uncertain about
+                best(models, lambda m: m.risk_coverage.area),
             ],
         ),
         "Counts with a known rate": report.Table(
@@ -115,8 +134,8 @@ def html(results: Results, seconds: float) -> str:
         report.Section(
             titles[0],
             f"{t.settings.points} points of y = x³, with Gaussian noise of standard deviation {NOISE_STD:g}, lie "
-            "between −4 and 4. A network of 100 ReLU units is asked about everything from −6 to 6. It should fit "
-            "where there are points, and doubt itself where there are none.",
+            "between −4 and 4. A network of 100 ReLU units predicts everything from −6 to 6. It should fit the points "
+            "where there are some, and be uncertain where there are none.",
             [
                 report.Fact(f"{t.npn.coverage:.0%}", "of the true curve within ±3 std where the points lie"),
                 report.Fact(f"{t.npn.outside:.0%}", "of it within ±3 std beyond them, where nothing was seen"),
@@ -126,13 +145,14 @@ def html(results: Results, seconds: float) -> str:
             found[titles[0]],
             "Both networks have the same size, the same likelihood with a learnt noise, and the same training; MC "
             f"dropout averages {t.settings.passes} random passes, the NPN needs one. Where the points lie both fit "
-            "well, and MC dropout, whose rate was chosen by NLL, has the lower NLL; the difference is what they say "
-            "beyond. A dropout rate of 0.5 would open that band further, at a higher NLL.",
+            "well, and MC dropout, whose rate was chosen by NLL, has the lower NLL. They differ beyond the points, "
+            "where the NPN is more uncertain. A dropout rate of 0.5 would make the band of MC dropout wider, at a "
+            "higher NLL.",
         ),
         report.Section(
             titles[1],
             f"Handwritten digits of 8 × 8 pixels, {d.settings.training_rows} to learn from and {len(d.labels):,} to "
-            "be tested on. Some digits are hard. A network that knows which ones can hand them to a person.",
+            "be tested on. Some digits are hard. A network that knows which ones can leave them to a person.",
             [
                 report.Fact(f"{d.npn.accuracy:.1%}", "of the test digits are right"),
                 report.Fact(f"{certain[0]:.1%}", "among the third it is most certain of"),
@@ -140,8 +160,8 @@ def html(results: Results, seconds: float) -> str:
             ],
             [pictures["digits"], pictures["doubtful"]],
             found[titles[1]],
-            "All three have the same layers and training, and each the best of nine settings on other splits. Lower "
-            "NLL means that the probabilities themselves are better, not only the answer with the largest one.",
+            "All three have the same layers and the same training; each has the best of nine settings on other splits. "
+            "A lower NLL means that the probabilities are better, not only the predicted class.",
         ),
         report.Section(
             titles[2],
@@ -149,14 +169,18 @@ def html(results: Results, seconds: float) -> str:
             "distribution is one of counts too: its intervals end at whole numbers and never fall below zero.",
             [
                 report.Fact(f"{c.coverage:.1%}", f"of {c.settings.test_rows:,} fresh counts in their {level} interval"),
-                report.Fact(f"{c.expected:.1%}", "is what the model promises: whole numbers make intervals wider"),
+                report.Fact(
+                    f"{c.expected:.1%}",
+                    "is what the model predicts: whole numbers make intervals wider",
+                ),
                 report.Fact(f"{c.rate_coverage:.1%}", f"of the true rates in the {level} interval of the rate"),
             ],
             [pictures["counts"]],
             found[titles[2]],
-            "The ideal NLL is that of the true distribution itself. The interval of the rate holds what more data "
-            "would settle; the interval of a count adds the chance that no data takes away. The true rates are one "
-            "curve: where the fit is off, a whole stretch is off at once, so this share varies much between seeds.",
+            "The ideal NLL is that of the true distribution itself. The interval of the rate shows the uncertainty "
+            "that more data would reduce; the interval of a count adds the randomness of the counts, which no data "
+            "reduces. The true rates lie on one curve: where the fit is wrong, it is wrong for many rows at once, so "
+            "the share of rates inside their intervals varies much between seeds.",
         ),
     ]
     return report.html(
@@ -187,24 +211,24 @@ def _pictures(results: Results) -> dict[str, report.Picture]:
 
 _WORDS = {
     "toy": (
-        "Two panels with twenty points, the curve x³ and predictive bands: the NPN's band opens widely outside the "
+        "Two panels with twenty points, the curve x³ and predictive bands: the NPN's band becomes wide outside the "
         "points, that of MC dropout much less.",
-        "Shades hold 68, 95 and 99.7 % of what the network expects of a new point. Beyond the points a good band opens "
-        "until it holds the dashed curve.",
+        "The shades contain 68, 95 and 99.7 % of the predicted distribution of a new point. Beyond the points, a good "
+        "band becomes wide enough to contain the dashed curve.",
     ),
     "digits": (
         "Left: accuracy falls with rising uncertainty. Right: error rate rises with the share of digits answered.",
         "Left: test digits in nine groups of equal size, by the network's own uncertainty, with standard errors. "
-        "Right: the error rate when only the most certain answers are given; lower is better.",
+        "Right: the error rate if only the most certain digits are predicted; lower is better.",
     ),
     "doubtful": (
         "Eight digits that the NPN is least certain of, with its answer and its probability.",
-        "The eight digits that the NPN doubts most, with its best answer and the probability it gives to it.",
+        "The eight digits that the NPN is least certain about, with the predicted digit and its probability.",
     ),
     "counts": (
         "Left: counts along x, with predicted and true rate and intervals. Right: predicted against true rates.",
-        "Left: the light band holds a new count, the darker one the rate behind it. Right: predicted rates of test "
-        "rows with their intervals; the dashed line is perfection.",
+        "Left: the light band is the interval of a new count, the darker one that of its rate. Right: predicted rates "
+        "of test rows with their intervals; on the dashed line they equal the true rates.",
     ),
 }
 

@@ -1,13 +1,15 @@
 """From a CSV or Parquet file to arrays, and from predictions back to a file, in bounded memory."""
 
-from torchnpn.tables.columns import Column, Survey, survey
-from torchnpn.tables.errors import TableError, did_you_mean
+from torchnpn.tables.columns import Column, Survey, notes, survey
+from torchnpn.tables.errors import TableError, did_you_mean, shown
+from torchnpn.tables.formats import written_format
 from torchnpn.tables.holdout import split
 from torchnpn.tables.importance import Importance, permutation_importance
 from torchnpn.tables.judge import ClassOutcome, NumberOutcome, Outcome, figures, joined, marginal_outcome, outcome
 from torchnpn.tables.model import TableModel, uncertainty
-from torchnpn.tables.read import Table, cells, open_table, table_format
-from torchnpn.tables.record import Figure, Record
+from torchnpn.tables.numerals import Notation
+from torchnpn.tables.read import Table, cells, open_table
+from torchnpn.tables.record import Figure, Record, people_read
 from torchnpn.tables.sample import Rows, load, rows_to_keep
 from torchnpn.tables.schema import Category, LeftOut, Number, Schema, find_schema
 from torchnpn.tables.target import (
@@ -21,7 +23,7 @@ from torchnpn.tables.target import (
     marginal,
     sentence,
 )
-from torchnpn.tables.write import CsvWriter, Writer, table_writer, whole_file
+from torchnpn.tables.write import CsvWriter, Writer, csv_cells, rounded, table_writer, whole_file
 
 __all__ = [
     "CLASS",
@@ -34,6 +36,7 @@ __all__ = [
     "Importance",
     "Kind",
     "LeftOut",
+    "Notation",
     "Number",
     "NumberOutcome",
     "Outcome",
@@ -47,6 +50,7 @@ __all__ = [
     "Target",
     "Writer",
     "cells",
+    "csv_cells",
     "did_you_mean",
     "figures",
     "find_column",
@@ -57,15 +61,19 @@ __all__ = [
     "make_target",
     "marginal",
     "marginal_outcome",
+    "notes",
     "open_table",
     "outcome",
+    "people_read",
     "permutation_importance",
+    "rounded",
     "rows_to_keep",
     "sentence",
+    "shown",
     "split",
     "survey",
-    "table_format",
     "table_writer",
     "uncertainty",
     "whole_file",
+    "written_format",
 ]

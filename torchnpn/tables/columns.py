@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Collection
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -13,47 +13,147 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from torchnpn.tables.errors import TableError
+from torchnpn.tables.errors import TableError, shown
+from torchnpn.tables.numerals import (
+    COMMA,
+    MARKS,
+    POINT,
+    Notation,
+    as_plain,
+    as_simple,
+    is_adorned,
+    is_money,
+    parse,
+    read_otherwise,
+    style,
+)
 from torchnpn.tables.read import Progress, Table, cells, no_progress
 
 _MOST_VALUES = 10_000  # different texts of a column that are counted
-_NUMBER = r"(?i)^[+-]?((\d+\.?\d*|\.\d+)(e[+-]?\d+)?|inf|infinity)$"
+_MOST_ODD = 20  # different words among numbers that can be taken for missing cells
+_ODD_SHARE = 0.02  # of the cells, that may be such words; a single cell always may
+_LEAST_NUMBERS = 8  # cells that must be numbers before a word among them is odd
+_MOST_WATCHED = 5_000_000  # whole numbers of a column that are compared to find identifiers
+
+
+@dataclass
+class Reading:
+    """The cells of a column as numbers under one decimal mark."""
+
+    cells: int = 0  # that can be read
+    only: int = 0  # of them, those that the other mark cannot read
+    low: float = math.inf
+    high: float = -math.inf
+    odd: Counter[str] = field(default_factory=Counter)  # cells that cannot be read: at most _MOST_ODD + 1 different
+    first_odd: tuple[int, str] | None = None  # row and cell
+    example: tuple[str, float] | None = None  # a cell that is no plain number, and its value
+
+    def add(self, numbers: pa.Array) -> None:
+        """Numbers, with null for all else."""
+        self.cells += len(numbers) - numbers.null_count
+        low, high = pc.min_max(numbers).as_py().values()
+        if low is not None:
+            self.low, self.high = min(self.low, low), max(self.high, high)
+
+    def add_odd(self, texts: pa.Array, is_odd: pa.Array, first_row: int) -> None:
+        """Texts of which some are not numbers."""
+        if self.first_odd is None and (row := pc.index(is_odd, True).as_py()) >= 0:
+            self.first_odd = first_row + row, texts[row].as_py()
+        if len(self.odd) <= _MOST_ODD:
+            for text in texts.filter(is_odd).unique()[: _MOST_ODD + 1].to_pylist():
+                self.odd[text] += 1
 
 
 @dataclass
 class Column:
-    """What has been seen of a column so far."""
+    """What has been seen of a column so far; `settle` decides in the end what it holds."""
 
     name: str
     filled: int = 0  # cells that are not missing
-    is_number: bool = True
-    low: float = math.inf
-    high: float = -math.inf
+    notation: Notation | None = None  # of its numbers; None for text
     counts: Counter[str] = field(default_factory=Counter)  # of texts; numbers that are written as text too
     has_all_counts: bool = True
-    first_text: tuple[int, str] | None = None  # row and cell that made it text
+    readings: dict[str, Reading] = field(default_factory=lambda: {mark: Reading() for mark in MARKS})
+    unclear: Counter[str] = field(default_factory=Counter)  # words that mean a missing cell if the others are numbers
+    is_text: bool = False  # most cells were not numbers: no need to look for numbers any longer
+    whole: list[NDArray[np.float64]] | None = field(default_factory=list)  # its whole numbers while all differ
 
     def add(self, found: pa.Array, first_row: int) -> None:
         """Look at some more cells."""
         self.filled += len(found) - found.null_count
-        if pa.types.is_string(found.type) and (self.has_all_counts or not self.is_number):
+        is_string = pa.types.is_string(found.type)
+        if is_string and (self.has_all_counts or self.is_text):
             self._count(found)
-        if self.is_number:
-            if (numbers := as_numbers(found)) is not None:
-                low, high = pc.min_max(numbers).as_py().values()
-                if low is not None:
-                    self.low, self.high = min(self.low, low), max(self.high, high)
-            else:
-                self.is_number = False
-                row = _first_that_is_no_number(found)
-                self.first_text = first_row + row, found[row].as_py()
+        if self.is_text:
+            return
+        if is_string and as_plain(found) is None:
+            texts = Notation().without_missing(found)
+            for word, count in _counted(found.filter(pc.and_(found.is_valid(), texts.is_null()))):
+                self.unclear[word] += count
+            found = texts
+        numbers = as_plain(found)
+        if numbers is not None and (not is_string or self._is_clear(found)):
+            for reading in self.readings.values():
+                reading.add(numbers)
+            self._watch(numbers)
+        else:
+            self._read_both_ways(found, first_row)
+
+    def _is_clear(self, texts: pa.Array) -> bool:
+        """Whether numbers without commas can be meant in one way only: none has a point, or an earlier one shows it."""
+        point, comma = self.readings[POINT], self.readings[COMMA]
+        return (point.only > 0 and comma.only == 0) or not pc.any(pc.match_substring(texts, POINT)).as_py()
+
+    def _read_both_ways(self, texts: pa.Array, first_row: int) -> None:
+        read = _both_ways(texts)
+        ambiguous = pc.and_(read[POINT].is_valid(), read[COMMA].is_valid())
+        money = pc.and_(ambiguous, is_money(texts))
+        for mark, other in (MARKS, MARKS[::-1]):
+            reading, numbers = self.readings[mark], read[mark]
+            reading.add(numbers)
+            grouped = pc.and_(money, pc.greater(pc.abs(numbers), pc.abs(read[other])))
+            reading.only += _count_true(pc.and_(numbers.is_valid(), read[other].is_null())) + _count_true(grouped)
+            reading.add_odd(texts, pc.and_(texts.is_valid(), numbers.is_null()), first_row)
+            differs = pc.fill_null(pc.not_equal(numbers, read[other]), False)
+            special = pc.and_(numbers.is_valid(), pc.or_(is_adorned(texts), differs))
+            if reading.example is None and (row := pc.index(special, True).as_py()) >= 0:
+                reading.example = texts[row].as_py(), numbers[row].as_py()
+        self._watch(read[POINT])
+        most = max(reading.cells for reading in self.readings.values())
+        self.is_text = self.filled >= 1_000 and most + self.unclear.total() < self.filled / 2
 
     def _count(self, found: pa.Array) -> None:
-        for text, count in zip(*found.drop_null().value_counts().flatten(), strict=True):
-            if text.as_py() in self.counts or len(self.counts) < _MOST_VALUES:
-                self.counts[text.as_py()] += count.as_py()
+        for text, count in _counted(found):
+            if text in self.counts or len(self.counts) < _MOST_VALUES:
+                self.counts[text] += count
             else:
                 self.has_all_counts = False
+
+    def _watch(self, numbers: pa.Array) -> None:
+        if self.whole is None:
+            return
+        values = numbers.drop_null().to_numpy(zero_copy_only=False)
+        enough = sum(map(len, self.whole)) + len(values) > _MOST_WATCHED
+        with np.errstate(invalid="ignore"):
+            whole = bool((np.abs(values) < 2**53).all()) and bool((values == np.rint(values)).all())
+        self.whole = None if enough or not whole or len(np.unique(values)) < len(values) else [*self.whole, values]
+
+    @property
+    def is_number(self) -> bool:
+        return self.notation is not None
+
+    @property
+    def reading(self) -> Reading:
+        """Of the notation that was decided on; of plain numbers for text."""
+        return self.readings[POINT if self.notation is None else self.notation.decimal]
+
+    @property
+    def low(self) -> float:
+        return self.reading.low
+
+    @property
+    def high(self) -> float:
+        return self.reading.high
 
     @property
     def is_constant(self) -> bool:
@@ -62,9 +162,25 @@ class Column:
     @property
     def is_mostly_numbers(self) -> bool:
         """Text, but only because of a few cells."""
-        texts = pa.array(self.counts.keys(), pa.string())
-        matches = np.asarray(pc.match_substring_regex(texts, _NUMBER), dtype=bool)
-        return float(np.dot(matches, list(self.counts.values()))) >= 0.8 * self.counts.total()
+        return max(reading.cells for reading in self.readings.values()) >= 0.8 * self.filled
+
+    @property
+    def first_text(self) -> tuple[int, str] | None:
+        """Row and content of a cell that is not a number."""
+        return max(self.readings.values(), key=lambda reading: reading.cells).first_odd
+
+    @property
+    def numbers_rows(self) -> bool:
+        """Whether it counts from 0 or 1, in any order."""
+        return self.has_different_whole_numbers and self.low in (0, 1) and self.high - self.low + 1 == self.filled
+
+    @property
+    def has_different_whole_numbers(self) -> bool:
+        """Whether every cell is a whole number that no other cell holds."""
+        if not self.is_number or self.whole is None or self.filled < 2:
+            return False
+        values = np.concatenate(self.whole)
+        return len(values) == self.filled and len(np.unique(values)) == self.filled
 
 
 class Survey(NamedTuple):
@@ -73,52 +189,112 @@ class Survey(NamedTuple):
     rows: int
     columns: dict[str, Column]
     unreadable: dict[str, pa.DataType]  # columns of Parquet types that are neither numbers nor text
+    missing: tuple[str, ...] = ()  # the user's words for missing cells
 
 
-def survey(table: Table, drop: Collection[str] = (), progress: Progress = no_progress) -> Survey:
+def survey(
+    table: Table,
+    drop: Collection[str] = (),
+    progress: Progress = no_progress,
+    *,
+    decimal: str | None = None,
+    missing: Sequence[str] = (),
+) -> Survey:
     """Read the whole file once.
 
     Args:
         table: The file.
         drop: Columns not to look at.
         progress: Called with the share of the file that is read.
+        decimal: The decimal mark, "." or ","; None finds out for each column.
+        missing: Words for missing cells, beside the usual ones.
     """
     columns = {name: Column(name) for name in table.names if name not in drop}
     unreadable, rows = {}, 0
     for batch in table.batches(progress):
         for name, kind in zip(batch.schema.names, batch.schema.types, strict=True):
             if name in columns:
-                if (found := cells(batch[name])) is None:
+                if (found := cells(batch[name], missing)) is None:
                     unreadable[name] = kind
                     del columns[name]
                 else:
                     columns[name].add(found, rows + 1)
         rows += batch.num_rows
-    return Survey(rows, columns, unreadable)
+    settle(columns.values(), decimal, table.delimiter, missing)
+    return Survey(rows, columns, unreadable, tuple(missing))
 
 
-def as_numbers(found: pa.Array) -> pa.Array | None:
-    """Cells as float64, or None where one of them is text."""
-    try:
-        return found.cast(pa.float64())
-    except pa.ArrowInvalid:
-        return None
+def settle(found: Iterable[Column], decimal: str | None, delimiter: str, missing: Sequence[str] = ()) -> None:
+    """Decide which columns are numbers, and how they are written.
+
+    A column's own cells decide about its decimal mark; where all of them can be read both ways (1.234), the other
+    columns do; where these do not say either, a comma goes with semicolons between the cells.
+    """
+    columns = list(found)
+    point, comma = (sum(column.readings[mark].only for column in columns) for mark in MARKS)
+    usual = COMMA if comma > point or (comma == point and delimiter == ";") else POINT
+    for column in columns:
+        ours, theirs = (column.readings[mark].only for mark in MARKS)
+        likely = decimal or (usual if ours == theirs else POINT if ours > theirs else COMMA)
+        for mark in sorted(MARKS, key=lambda mark: mark != likely):
+            if not column.is_number and _holds_numbers(column, column.readings[mark]):
+                column.notation = Notation(mark, (*missing, *column.readings[mark].odd))
+                column.filled = column.readings[mark].cells
 
 
-def numbers(found: pa.Array, name: str, first_row: int) -> NDArray[np.float64]:
+def _holds_numbers(column: Column, reading: Reading) -> bool:
+    cells = column.filled - column.unclear.total()
+    odd = cells - reading.cells
+    if column.is_text:
+        return False
+    if odd == 0:
+        return cells > 0 or column.filled == 0
+    rare = odd <= max(1, _ODD_SHARE * cells) and len(reading.odd) <= _MOST_ODD
+    return rare and reading.cells >= _LEAST_NUMBERS
+
+
+def notes(found: Survey) -> list[str]:
+    """What was read in another way than it stands there: a sentence for each column, or for many that are alike."""
+    styles: dict[str, list[Column]] = {}
+    said = []
+    for column in found.columns.values():
+        if column.notation is None:
+            continue
+        if column.reading.example and (how := style(column.reading.example[0], column.notation.decimal)):
+            styles.setdefault(how, []).append(column)
+        if words := {**column.unclear, **column.reading.odd}:
+            listed = ", ".join(map(shown, list(words)[:3])) + (", …" if len(words) > 3 else "")
+            said.append(f"{column.name}: {listed} among numbers taken as missing.")
+    return [*(line for how, alike in styles.items() for line in _style_notes(how, alike)), *said]
+
+
+def _style_notes(how: str, columns: list[Column]) -> list[str]:
+    listed = [[column] for column in columns] if len(columns) <= 3 else [columns]
+    lines = []
+    for group in listed:
+        first, *more = group
+        assert first.reading.example is not None  # it has a style
+        text, value = first.reading.example
+        names = first.name if not more else f"{first.name} and {len(more)} more columns"
+        lines.append(f"{names}: read as numbers with {how} ({shown(' '.join(text.split()))} is {value:.15g}).")
+    return lines
+
+
+def numbers(found: pa.Array, name: str, first_row: int, notation: Notation | None = None) -> NDArray[np.float64]:
     """Cells of a column of numbers, NaN where missing.
 
     Args:
         found: From `cells`.
         name: Of the column, for errors.
         first_row: Number of the first of these rows in the file.
+        notation: How they are written.
 
     Raises:
         TableError: A cell is text or infinite.
     """
-    array = as_numbers(found)
-    if array is None:
-        row = _first_that_is_no_number(found)
+    array, is_odd = (notation or Notation()).read(found)
+    if is_odd.any():
+        row = int(np.flatnonzero(is_odd)[0])
         raise TableError(
             f"Column {name!r} should hold numbers; row {first_row + row:,} holds {shown(found[row].as_py())}. "
             "Correct the cell, or leave it empty to mark it as missing."
@@ -132,12 +308,18 @@ def numbers(found: pa.Array, name: str, first_row: int) -> NDArray[np.float64]:
     return values
 
 
-def shown(cell: Any, most: int = 40) -> str:
-    """A cell in quotes, shortened."""
-    text = str(cell)
-    return repr(text if len(text) <= most else text[: most - 1] + "…")
+def _both_ways(texts: pa.Array) -> dict[str, pa.Array]:
+    """Cells as numbers under each decimal mark, null where they are none."""
+    for mark, other in (MARKS, MARKS[::-1]):
+        if (numbers := as_simple(texts, mark)) is not None:
+            return {mark: numbers, other: read_otherwise(texts, numbers, mark)}
+    return {mark: parse(texts, mark) for mark in MARKS}
 
 
-def _first_that_is_no_number(found: pa.Array) -> int:
-    wrong = pc.invert(pc.fill_null(pc.match_substring_regex(found, _NUMBER), True))
-    return max(int(pc.index(wrong, True).as_py()), 0)
+def _counted(found: pa.Array) -> Iterable[tuple[Any, int]]:
+    values, counts = found.drop_null().value_counts().flatten()
+    return zip(values.to_pylist(), counts.to_pylist(), strict=True)
+
+
+def _count_true(mask: pa.Array) -> int:
+    return int(pc.sum(mask).as_py() or 0)

@@ -12,11 +12,11 @@ from numpy.typing import NDArray
 from torchnpn import families, metrics
 from torchnpn.estimators import NPNClassifier, NPNRegressor, Predictive
 from torchnpn.moments import Moments
-from torchnpn.tables.record import Figure
+from torchnpn.tables.record import NLL, Figure
 from torchnpn.tables.target import Target
 
 Array = NDArray[Any]
-_CHUNK = 50_000  # rows that are predicted at a time
+_MOST_ROWS, _MOST_UNITS = 50_000, 20_000_000  # rows, and neurons of them, that are predicted at a time
 
 
 class NumberOutcome(NamedTuple):
@@ -34,9 +34,9 @@ class NumberOutcome(NamedTuple):
         """Each measure with whether it is a share."""
         return {
             "RMSE": (metrics.rmse(self.mean, self.y), False),
-            "NLL (nats)": (float(-self.log_prob.mean()), False),
+            NLL: (float(-self.log_prob.mean()), False),
             "CRPS": (float(self.crps.mean()), False),
-            f"in the {level:.0%} interval": (metrics.interval_coverage(self.low, self.high, self.y), True),
+            f"in the {100 * level:.4g}% interval": (metrics.interval_coverage(self.low, self.high, self.y), True),
             "width of the interval": (metrics.interval_width(self.low, self.high), False),
         }
 
@@ -57,7 +57,7 @@ class ClassOutcome(NamedTuple):
         wrong = float((self.probs.argmax(1) != self.y).mean())
         return {
             "error rate": (wrong, True),
-            "NLL (nats)": (metrics.categorical_nll(self.probs, self.y), False),
+            NLL: (metrics.categorical_nll(self.probs, self.y), False),
             "Brier score": (float(metrics.brier_score(self.probs, self.y).mean()), False),
             "calibration error": (metrics.calibration_error(self.probs, self.y, self.bins), True),
         }
@@ -76,10 +76,17 @@ def outcome(estimator: NPNRegressor | NPNClassifier, target: Target, X: Array, y
         y: (rows,) numbers, or codes of classes.
         level: Of intervals.
     """
-    parts = [slice(start, start + _CHUNK) for start in range(0, len(y), _CHUNK)]
+    size = rows_at_once(estimator)
+    parts = [slice(start, start + size) for start in range(0, len(y), size)]
     if isinstance(estimator, NPNClassifier):
         return ClassOutcome(y.astype(np.int64), np.concatenate([estimator.predict_proba(X[part]) for part in parts]))
     return joined([_numbers(estimator.predict_dist(X[part]), target, y[part], level) for part in parts])
+
+
+def rows_at_once(estimator: NPNRegressor | NPNClassifier) -> int:
+    """How many rows to predict at a time, so that the neurons of the widest layer fit into memory."""
+    hidden = getattr(estimator, "hidden_", estimator.hidden) or (1,)
+    return int(np.clip(_MOST_UNITS // (max(hidden) * estimator.n_estimators), 1, _MOST_ROWS))
 
 
 def marginal_outcome(target: Target, y: Array, level: float = 0.9) -> Outcome:

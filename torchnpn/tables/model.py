@@ -10,6 +10,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from torchnpn.estimators import NPNClassifier, NPNRegressor
+from torchnpn.tables.judge import rows_at_once
 from torchnpn.tables.record import Record
 from torchnpn.tables.schema import Schema
 from torchnpn.tables.target import Target
@@ -37,7 +38,7 @@ class TableModel:
     record: Record
 
     def predict(
-        self, batch: pa.RecordBatch, level: float = 0.9, first_row: int = 1
+        self, batch: pa.RecordBatch, level: float = 0.9, first_row: int = 1, top: int = 0
     ) -> dict[str, NDArray[Any]]:  # each (rows,)
         """Columns to set beside the input: mean, std and interval, or the class and the probability of each.
 
@@ -45,12 +46,25 @@ class TableModel:
             batch: Rows with the columns of `schema`; more columns do no harm, nor does another order.
             level: Share of new targets that intervals should hold.
             first_row: Number of the first of these rows in the file, for errors.
+            top: How many of the most likely classes to give with their probabilities; 0: a column for every class.
         """
-        X, name = self.schema.encode(batch, first_row), self.target.name
+        X = self.schema.encode(batch, first_row)
+        size = rows_at_once(self.estimator)
+        parts = [self._predicted(X[start : start + size], level, top) for start in range(0, len(X), size)]
+        return {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
+
+    def _predicted(self, X: NDArray[Any], level: float, top: int) -> dict[str, NDArray[Any]]:
+        name = self.target.name
         if isinstance(self.estimator, NPNClassifier):
-            probs = self.estimator.predict_proba(X)
-            columns = {f"{name}_predicted": np.array(self.target.classes, object)[probs.argmax(1)]}
-            columns |= {f"{name}_probability_{label}": probs[:, i] for i, label in enumerate(self.target.classes)}
+            probs, classes = self.estimator.predict_proba(X), np.array(self.target.classes, object)
+            columns = {f"{name}_predicted": classes[probs.argmax(1)]}
+            if top:
+                order = np.argsort(-probs, axis=1, kind="stable")[:, :top]
+                for i, codes in enumerate(order.T, 1):
+                    columns[f"{name}_top{i}"] = classes[codes]
+                    columns[f"{name}_top{i}_probability"] = probs[np.arange(len(X)), codes]
+            else:
+                columns |= {f"{name}_probability_{label}": probs[:, i] for i, label in enumerate(classes)}
             return {**columns, f"{name}_uncertainty": uncertainty(probs)}
         distribution = self.estimator.predict_dist(X)
         low, high = distribution.interval(level)

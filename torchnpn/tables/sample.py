@@ -41,24 +41,26 @@ def load(
         seed: Decides which.
         progress: Called with the share of the file that is read.
     """
-    reader = Target(column.name, "gaussian") if column.is_number else _text_reader(column)
+    reader = _reader(column)
     chosen = np.zeros(column.filled, bool)
     chosen[np.random.default_rng(seed).permutation(column.filled)[:keep]] = True
     X, y = np.empty((keep, schema.width), np.float32), np.empty(keep, np.float64)
     row, with_target, kept = 1, 0, 0
     for batch in table.batches(progress):
-        values = reader.encode(cells(batch[column.name]), row)
+        values = reader.encode(cells(batch[column.name], schema.missing), row)
         there = np.flatnonzero(~np.isnan(values))
         if with_target + len(there) > column.filled:
-            raise TableError(f"{table.path} grew while it was read. Start again.")
+            raise TableError(f"{table.label} grew while it was read. Start again.")
         take = there[chosen[with_target : with_target + len(there)]]
         X[kept : kept + len(take)] = schema.encode(batch, row)[take]
         y[kept : kept + len(take)] = values[take]
         row, with_target, kept = row + batch.num_rows, with_target + len(there), kept + len(take)
     if kept < keep:
-        raise TableError(f"{table.path} shrank while it was read. Start again.")
+        raise TableError(f"{table.label} shrank while it was read. Start again.")
     return Rows(X, y)
 
 
-def _text_reader(column: Column) -> Target:
+def _reader(column: Column) -> Target:
+    if column.notation is not None:
+        return Target(column.name, "gaussian", notation=column.notation)
     return Target(column.name, CLASS, tuple(sorted(column.counts)), of_numbers=False)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
+from shlex import quote as quoted
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -13,10 +14,15 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from torchnpn.tables import columns
-from torchnpn.tables.errors import TableError, did_you_mean
+from torchnpn.tables.errors import TableError, did_you_mean, shown
+from torchnpn.tables.numerals import USUAL, Notation
 from torchnpn.tables.read import cells
 
 MOST_CATEGORIES = 64  # of a column; the rest share one input, "other"
+_IDENTIFIER = re.compile(
+    r"(?i)(.*[\W_])?(id|uuid|guid|key|index|idx|rowid|row|rownum|row ?number|record|serial|no|nr|num|number)\W*|"
+    r"unnamed.*|(?-i:.*[a-z](Id|ID|No|Nr))|id[\W_].*|column 1"
+)
 _DATE = re.compile(r"\d{4}[-/.]\d{1,2}[-/.]\d{1,2}([T ].*)?|\d{1,2}[-/.]\d{1,2}[-/.]\d{2,4}( .*)?")
 
 
@@ -26,14 +32,15 @@ class Number:
 
     name: str
     origin: float
+    notation: Notation = USUAL
 
     @property
     def inputs(self) -> tuple[str, ...]:
         return (self.name,)
 
     def encode(self, found: pa.Array, first_row: int) -> NDArray[np.float32]:  # (rows,) -> (rows, 1)
-        values = columns.numbers(found, self.name, first_row) - self.origin
-        with np.errstate(over="ignore"):
+        values = columns.numbers(found, self.name, first_row, self.notation) - self.origin
+        with np.errstate(over="ignore"):  # a number that float32 cannot hold is refused below
             encoded = values.astype(np.float32)[:, None]
         if np.isinf(encoded).any():
             row = first_row + int(np.flatnonzero(np.isinf(encoded))[0])
@@ -79,6 +86,7 @@ class Schema:
     """The columns that a network reads, in order."""
 
     columns: tuple[Number | Category, ...]
+    missing: tuple[str, ...] = ()  # words for missing cells, beside the usual ones
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -112,7 +120,7 @@ class Schema:
         self.check(batch.schema.names)
         encoded = np.empty((batch.num_rows, self.width), np.float32)
         for column, place in zip(self.columns, self.groups.values(), strict=True):
-            found = cells(batch[column.name])
+            found = cells(batch[column.name], self.missing)
             if found is None:
                 kind = "numbers" if isinstance(column, Number) else "text"
                 raise TableError(f"Column {column.name!r} should hold {kind}; it holds {batch[column.name].type}.")
@@ -123,57 +131,73 @@ class Schema:
 
     def state(self) -> list[dict[str, Any]]:
         """Plain values, for a model file."""
-        return [
-            {"number": column.name, "origin": column.origin}
-            if isinstance(column, Number)
-            else {"category": column.name, "values": list(column.values), "has_other": column.has_other}
-            for column in self.columns
-        ]
+        words = [{"missing": list(self.missing)}] if self.missing else []
+        return [*map(_state, self.columns), *words]
 
     @classmethod
     def from_state(cls, state: object) -> Schema:
         """The inverse of `state`; a ValueError where it is something else."""
         if not isinstance(state, list) or not state:
             raise ValueError("A schema should be a list of columns.")
-        schema = cls(tuple(map(_column, state)))
+        match state:
+            case [*described, {"missing": list(words), **rest}] if not rest and described:
+                if not all(isinstance(word, str) for word in words) or len(words) > 1_000:
+                    raise ValueError("A schema should have words for missing cells.")
+            case described:
+                words = []
+        schema = cls(tuple(map(_column, described)), tuple(words))
         if len(set(schema.names)) < len(schema.names):
             raise ValueError("A schema should have columns of different names.")
         return schema
 
 
-def find_schema(found: columns.Survey, target: str) -> tuple[Schema, list[LeftOut]]:
+def find_schema(found: columns.Survey, target: str, use: Collection[str] = ()) -> tuple[Schema, list[LeftOut]]:
     """What to read of a file, and what not.
 
     Args:
         found: What its columns hold.
         target: Name of the column to predict.
+        use: Columns to use though they look like identifiers.
 
     Raises:
         TableError: No column is left.
     """
-    used: list[Number | Category] = []
+    others = [column for column in found.columns.values() if column.name != target]
     left_out = [LeftOut(name, _type_reason(kind)) for name, kind in found.unreadable.items()]
-    for column in found.columns.values():
-        if column.name == target:
-            continue
-        if reason := _reason(column):
-            left_out.append(LeftOut(column.name, reason))
-        elif column.is_number:
-            used.append(Number(column.name, column.low / 2 + column.high / 2))
-        else:
-            values = sorted(column.counts, key=lambda text, counts=column.counts: (-counts[text], text))  # type: ignore[misc]
-            used.append(Category(column.name, tuple(values[:MOST_CATEGORIES]), len(values) > MOST_CATEGORIES))
-    if not used:
-        why = "; ".join(f"{name!r} {reason}" for name, reason in left_out[:3]) or "the target is the only one"
+    left_out += [LeftOut(column.name, reason) for column in others if (reason := _reason(column))]
+    named = {name for name, _ in left_out}
+    usable = [column for column in others if column.name not in named]
+    if not usable:
+        why = "; ".join(f"{shown(name)} {reason}" for name, reason in left_out[:3]) or "the target is the only one"
         raise TableError(f"No column is left to learn from: {why}.")
-    return Schema(tuple(used)), left_out
+    identifiers = {column.name: reason for column in usable if (reason := _identifier(column, found.rows))}
+    if len(identifiers) < len(usable):  # where there is nothing else, a row number may be a time
+        left_out += [LeftOut(name, reason) for name, reason in identifiers.items() if name not in use]
+        usable = [column for column in usable if column.name not in identifiers or column.name in use]
+    return Schema(tuple(map(_described, usable)), found.missing), left_out
+
+
+def _described(column: columns.Column) -> Number | Category:
+    if column.notation is not None:
+        return Number(column.name, column.low / 2 + column.high / 2, column.notation)
+    values = sorted(column.counts, key=lambda text: (-column.counts[text], text))
+    return Category(column.name, tuple(values[:MOST_CATEGORIES]), len(values) > MOST_CATEGORIES)
+
+
+def _identifier(column: columns.Column, rows: int) -> str | None:
+    """Why a column only names its rows, or None."""
+    if column.filled < rows or rows < 10:
+        return None
+    if column.numbers_rows:
+        return f"numbers the rows from {column.low:.0f} to {column.high:.0f}; to use it: --use {quoted(column.name)}"
+    if _IDENTIFIER.fullmatch(column.name) and column.has_different_whole_numbers:
+        return f"is an identifier, different in every row; to use it: --use {quoted(column.name)}"
+    return None
 
 
 def _reason(column: columns.Column) -> str | None:
     """Why a column cannot be used, or None."""
     different = len(column.counts)
-    if not column.name.strip():
-        return "has no name"
     if column.filled == 0:
         return "is empty"
     if column.is_constant:
@@ -182,7 +206,10 @@ def _reason(column: columns.Column) -> str | None:
         return None
     if different > MOST_CATEGORIES and column.is_mostly_numbers and column.first_text:
         row, text = column.first_text
-        return f"holds numbers and text (row {row:,}: {columns.shown(text)}); correct these cells to use it"
+        return (
+            f"holds numbers and text (row {row:,}: {shown(text)}); to use it, correct these cells, "
+            f"or, if they mean that it is missing: --na {quoted(text)}"
+        )
     if all(map(_DATE.fullmatch, column.counts)):
         return _DATES
     if not column.has_all_counts:
@@ -199,12 +226,18 @@ def _type_reason(kind: pa.DataType) -> str:
     return _DATES if pa.types.is_temporal(kind) else f"holds {kind}, neither numbers nor text"
 
 
+def _state(column: Number | Category) -> dict[str, Any]:
+    if isinstance(column, Number):
+        return {"number": column.name, "origin": column.origin, **column.notation.state()}
+    return {"category": column.name, "values": list(column.values), "has_other": column.has_other}
+
+
 def _column(state: object) -> Number | Category:
     match state:
-        case {"number": str(name), "origin": int() | float() as origin, **rest} if not rest and np.isfinite(origin):
-            return Number(name, float(origin))
+        case {"number": str(name), "origin": int() | float() as origin, **rest} if np.isfinite(origin):
+            return Number(name, float(origin), Notation.from_state(rest))
         case {"category": str(name), "values": list(values), "has_other": bool(has_other), **rest} if not rest:
             texts = all(isinstance(value, str) for value in values) and len(set(values)) == len(values)
             if texts and 2 <= len(values) <= MOST_CATEGORIES:
                 return Category(name, tuple(values), has_other)
-    raise ValueError(f"A column of a schema should be a number or a category, got {columns.shown(state)}.")
+    raise ValueError(f"A column of a schema should be a number or a category, got {shown(state)}.")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from shlex import quote as quoted
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -12,13 +13,16 @@ from numpy.typing import NDArray
 from scipy import stats
 
 from torchnpn.tables import columns
-from torchnpn.tables.errors import TableError, did_you_mean
+from torchnpn.tables.errors import TableError, did_you_mean, shown
+from torchnpn.tables.numerals import USUAL, Notation
 
 Array = NDArray[np.float64]
 CLASS = "class"
 FAMILIES = ("gaussian", "gamma", "poisson", "negative_binomial", "beta")
 LEAST_ROWS = 10
-_MOST_CLASSES = 1000
+_MOST_CLASSES = 1000  # that can be asked for
+_MANY_CLASSES, _FEW_CLASSES, _DIFFERENT_SHARE = 50, 5, 0.2  # beyond these, classes must be asked for
+_LARGEST, _LEAST_STD = 1e100, 1e-100  # of numbers whose squares float64 holds with room to spare
 _LEAST_COUNT, _LARGEST_COUNT = 10, 1000  # whole numbers that all lie above, or reach beyond, measure something
 _LEAST_DISPERSION = 0.75  # of counts: variance over mean, 1 for a Poisson
 _SKEWED = 1.0  # half of an exponential distribution's skewness
@@ -37,6 +41,7 @@ class Target:
     classes: tuple[str, ...] = ()  # in the order of their codes 0, 1, …
     of_numbers: bool = True  # its cells are numbers; classes can be numbers too
     marginal: tuple[float, ...] = ()
+    notation: Notation = USUAL  # of its numbers
 
     @property
     def is_class(self) -> bool:
@@ -53,16 +58,19 @@ class Target:
             TableError: A cell is text where it should be a number, infinite, or of an unknown class.
         """
         if not self.is_class:
-            return columns.numbers(found, self.name, first_row)
-        labels = _labels(columns.numbers(found, self.name, first_row)) if self.of_numbers else _texts(found)
+            return self._numbers(found, first_row)
+        labels = _labels(self._numbers(found, first_row)) if self.of_numbers else _texts(found)
         codes = {label: code for code, label in enumerate(self.classes)} | {None: math.nan}
         for row, label in enumerate(labels):
             if label not in codes:
                 raise TableError(
-                    f"Column {self.name!r} holds {columns.shown(label)} in row {first_row + row:,}, "
+                    f"Column {self.name!r} holds {shown(label)} in row {first_row + row:,}, "
                     f"which is none of the model's classes.{did_you_mean(label, self.classes)}"
                 )
         return np.array([codes[label] for label in labels], np.float64)
+
+    def _numbers(self, found: pa.Array, first_row: int) -> Array:
+        return columns.numbers(found, self.name, first_row, self.notation)
 
     def state(self) -> dict[str, Any]:
         """Plain values, for a model file."""
@@ -72,6 +80,7 @@ class Target:
             "classes": list(self.classes),
             "of_numbers": self.of_numbers,
             "marginal": list(self.marginal),
+            **self.notation.state(),
         }
 
     @classmethod
@@ -85,13 +94,13 @@ class Target:
                 "of_numbers": bool(of_numbers),
                 "marginal": list(marginal),
                 **rest,
-            } if not rest and family in (*FAMILIES, CLASS):
+            } if family in (*FAMILIES, CLASS):
                 texts = all(isinstance(label, str) for label in classes) and len(set(classes)) == len(classes)
                 size = len(classes) if family == CLASS else 2
                 finite = all(isinstance(x, float) and math.isfinite(x) for x in marginal) and len(marginal) == size
                 if texts and finite and (len(classes) > 1) == (family == CLASS):
-                    return cls(name, family, tuple(classes), of_numbers, tuple(marginal))
-        raise ValueError(f"A target should have a name, a family, classes and a marginal, got {columns.shown(state)}.")
+                    return cls(name, family, tuple(classes), of_numbers, tuple(marginal), Notation.from_state(rest))
+        raise ValueError(f"A target should have a name, a family, classes and a marginal, got {shown(state)}.")
 
 
 class Kind(NamedTuple):
@@ -128,9 +137,17 @@ def find_column(found: columns.Survey, name: str, family: str) -> columns.Column
         if family not in ("auto", CLASS) and column.first_text:
             row, text = column.first_text
             raise TableError(
-                f"Family {family!r} needs numbers; the target {name!r} holds text (row {row:,}: {columns.shown(text)})."
+                f"Family {family!r} needs numbers; the target {name!r} holds text (row {row:,}: {shown(text)}). "
+                f"If this means that it is missing: --na {quoted(text)}."
             )
         _check_classes(name, len(column.counts), column)
+        if family == "auto":
+            _check_few_classes(column)
+    elif _LARGEST < max(-column.low, column.high) < math.inf:
+        raise TableError(
+            f"The target {name!r} holds numbers up to {max(-column.low, column.high):g}; expected at most "
+            f"{_LARGEST:g}. Divide the column by a large number."
+        )
     return column
 
 
@@ -162,7 +179,7 @@ def find_kind(values: Array, family: str = "auto") -> Kind:
         return Kind("beta", "all values lie between 0 and 1")
     if low > 0 and stats.skew(values) > _SKEWED:
         return Kind("gamma", "all values are positive, with a long tail of large ones")
-    return Kind("gaussian", "whole numbers, but not like counts" if whole else "no narrower kind fits")
+    return Kind("gaussian", "whole numbers, but not like counts" if whole else "any number is possible")
 
 
 def make_target(column: columns.Column, values: Array, family: str) -> tuple[Target, Array, Kind]:
@@ -174,19 +191,25 @@ def make_target(column: columns.Column, values: Array, family: str) -> tuple[Tar
         family: "auto", or what the user asked for.
     """
     kind = find_kind(values, family) if column.is_number else Kind(CLASS, "it holds text")
+    notation = column.notation or USUAL
     if kind.family != CLASS:
         _check_support(column.name, values, kind.family)
-        return Target(column.name, kind.family), values, kind
+        if not values.std() > _LEAST_STD:
+            raise TableError(
+                f"The target {column.name!r} varies by less than {_LEAST_STD:g}. Multiply the column by a large number."
+            )
+        return Target(column.name, kind.family, notation=notation), values, kind
     different, codes = np.unique(values, return_inverse=True)  # a sample may lack a rare class
     _check_classes(column.name, len(different), column)
     if 2 * len(different) > len(values):
         raise TableError(
-            f"The target {column.name!r} has {len(different)} different values in {len(values)} rows: "
-            "expected classes that come again."
+            f"The target {column.name!r} has {len(different)} different values in {len(values)} rows. "
+            "Classes need several rows each."
         )
     texts = sorted(column.counts)
     labels = _labels(different) if column.is_number else [texts[int(code)] for code in different]
-    return Target(column.name, CLASS, tuple(map(str, labels)), column.is_number), codes.astype(np.float64), kind
+    target = Target(column.name, CLASS, tuple(map(str, labels)), column.is_number, notation=notation)
+    return target, codes.astype(np.float64), kind
 
 
 def marginal(target: Target, values: Array) -> tuple[float, ...]:
@@ -222,6 +245,26 @@ def _check_classes(name: str, different: int, column: columns.Column) -> None:
         raise TableError(
             f"The target {name!r} has {different:,} different values, too many for classes (at most {_MOST_CLASSES:,})."
         )
+
+
+def _check_few_classes(column: columns.Column) -> None:
+    """Many different texts are rarely classes."""
+    different = len(column.counts)
+    share = different / column.filled
+    if different <= _MANY_CLASSES and (different <= _FEW_CLASSES or share <= _DIFFERENT_SHARE):
+        return
+    what = f"The target {column.name!r} holds {different:,} different texts in {column.filled:,} rows"
+    if column.is_mostly_numbers and column.first_text:
+        row, text = column.first_text
+        raise TableError(
+            f"{what}: mostly numbers, but row {row:,} holds {shown(text)}. Correct such cells, or, if they mean that "
+            f"the target is missing: --na {quoted(text)}. If all are classes: --family class."
+        )
+    example = min(column.counts)
+    raise TableError(
+        f"{what}, such as {shown(example)}: that is too many for classes. If they are classes: --family class. "
+        "If they are numbers, write them in one way (see --decimal)."
+    )
 
 
 def _check_support(name: str, values: Array, family: str) -> None:

@@ -7,16 +7,87 @@ import errno
 import gzip
 import io
 import os
+import re
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import IO, Protocol
 
+import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.csv
 import pyarrow.parquet
+from numpy.typing import NDArray
 
-from torchnpn.tables.read import is_gzip, table_format
+from torchnpn.tables.errors import TableError, shown
+from torchnpn.tables.formats import is_gzip, written_format
+from torchnpn.tables.numerals import MARKS, parse
+
+DIGITS = 7  # of the predictions in a CSV file
+_CONTROL = r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]"  # all but tab and the ends of lines
+_FORMULA = r"^\s*[=+\-@＝＋－＠]|^[\t\r]"
+
+
+def csv_cells(column: pa.Array, name: str, raw: bool = False) -> pa.Array:
+    """A column for a CSV file, with text that no spreadsheet runs and no terminal obeys.
+
+    Args:
+        column: Of any type.
+        name: Of the column, for errors.
+        raw: Leave text as it is.
+
+    Raises:
+        TableError: CSV has no way to write it.
+    """
+    kind = column.type
+    if pa.types.is_dictionary(kind):
+        return csv_cells(column.dictionary_decode(), name, raw)
+    if pa.types.is_float16(kind):
+        return column.cast(pa.float32())
+    if (pa.types.is_primitive(kind) and not pa.types.is_temporal(kind)) or pa.types.is_null(kind):
+        return column
+    try:
+        texts = column.cast(pa.string())
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
+        raise TableError(
+            f"Column {shown(name)} holds {kind}, which CSV cannot hold. Choose columns with --keep, or write Parquet."
+        ) from None
+    if raw or not _is_text(kind):
+        return texts
+    return _as_a_cell(texts)
+
+
+def rounded(values: NDArray[np.float64], digits: int = DIGITS) -> NDArray[np.float64]:
+    """Numbers with so many significant digits."""
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+        power = digits - 1 - np.floor(np.log10(np.abs(values)))
+        small, large = 10.0 ** np.clip(power, 0, 22), 10.0 ** np.clip(-power, 0, 22)  # powers that float64 has exactly
+        result = np.rint(values * small / large) * large / small
+    usual = np.isfinite(result) & (np.abs(power) <= 22)
+    return np.where(usual, result, values)
+
+
+def _is_text(kind: pa.DataType) -> bool:
+    return not (pa.types.is_temporal(kind) or pa.types.is_decimal(kind))
+
+
+def _as_a_cell(texts: pa.Array) -> pa.Array:
+    """Control characters as codes; an apostrophe before what a spreadsheet would take for a formula."""
+    if pc.any(pc.match_substring_regex(texts, _CONTROL)).as_py():
+        texts = pa.array([None if text is None else _shown_controls(text) for text in texts.to_pylist()], pa.string())
+    suspect = pc.fill_null(pc.match_substring_regex(texts, _FORMULA), False)
+    if not pc.any(suspect).as_py():
+        return texts
+    trimmed = pc.utf8_trim_whitespace(texts)
+    for decimal in MARKS:
+        suspect = pc.and_(suspect, parse(trimmed, decimal).is_null())
+    harmless = pc.fill_null(pc.match_substring_regex(trimmed, r"^[-+−–—]{1,3}$|(?i)^-nan$"), False)
+    return pc.if_else(pc.and_not(suspect, harmless), pc.binary_join_element_wise("'", texts, ""), texts)
+
+
+def _shown_controls(text: str) -> str:
+    return re.sub(_CONTROL, lambda found: ascii(found[0])[1:-1], text)
 
 
 class Writer(Protocol):
@@ -35,7 +106,7 @@ def whole_file(path: Path) -> Iterator[IO[bytes]]:
     if path.is_dir():
         raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
     if path.exists() and not path.is_file():
-        with open(path, "wb") as device:
+        with open(path, "wb", opener=_without_waiting) as device:
             yield device
         return
     beside = path.with_name(f".{path.name}.{os.getpid()}.tmp")
@@ -47,26 +118,37 @@ def whole_file(path: Path) -> Iterator[IO[bytes]]:
         beside.unlink(missing_ok=True)
 
 
+def _without_waiting(path: str, flags: int) -> int:
+    """A pipe that nobody reads is an error, not a reason to wait."""
+    number = os.open(path, flags & ~(os.O_CREAT | os.O_TRUNC) | os.O_NONBLOCK)
+    os.set_blocking(number, True)
+    return number
+
+
 @contextmanager
-def table_writer(path: Path, schema: pa.Schema) -> Iterator[Writer]:
-    """A writer to a new file, in the format that the ending of its name asks for."""
-    kind = table_format(path)
+def table_writer(path: Path, schema: pa.Schema, raw: bool = False) -> Iterator[Writer]:
+    """A writer to a new file, in the format that the ending of its name asks for; `raw` is about names in CSV files."""
+    kind = written_format(path)
     with ExitStack() as stack:
         file = stack.enter_context(whole_file(path))
         if kind == "parquet":
             yield _Parquet(stack.enter_context(pa.parquet.ParquetWriter(file, schema)))
         else:
             text = stack.enter_context(gzip.GzipFile("", "wb", fileobj=file, mtime=0)) if is_gzip(path) else file
-            yield CsvWriter(text, schema, "\t" if ".tsv" in path.name.lower() else ",")
+            yield CsvWriter(text, schema, "\t" if ".tsv" in path.name.lower() else ",", raw)
 
 
 class CsvWriter:
     """Batches as CSV, with quotation marks only in batches that need them."""
 
-    def __init__(self, file: IO[bytes] | gzip.GzipFile, schema: pa.Schema, delimiter: str = ",") -> None:
+    def __init__(
+        self, file: IO[bytes] | gzip.GzipFile, schema: pa.Schema, delimiter: str = ",", raw: bool = False
+    ) -> None:
         self.file, self.delimiter = file, delimiter
         header = io.StringIO()
-        csv.writer(header, delimiter=delimiter, lineterminator="\n").writerow(schema.names)
+        csv.writer(header, delimiter=delimiter, lineterminator="\n").writerow(
+            csv_cells(pa.array(schema.names), "", raw).to_pylist()
+        )
         file.write(header.getvalue().encode())
 
     def write(self, batch: pa.RecordBatch) -> None:

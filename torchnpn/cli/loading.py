@@ -3,15 +3,9 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
-
-import typer
 
 from torchnpn import io, tables
 from torchnpn.cli.errors import fail
-
-ModelPath = Annotated[Path, typer.Argument(help="Model file from `npn fit`.")]
-Level = Annotated[float, typer.Option(min=0.01, max=0.999, help="Share of new targets that intervals should hold.")]
 
 
 def load_model(path: Path) -> tables.TableModel:

@@ -1,0 +1,313 @@
+"""Tables as people write them: every number, word and letter is read as a person would read it."""
+
+from __future__ import annotations
+
+import gzip
+import math
+from collections.abc import Mapping
+from io import BytesIO
+from types import MappingProxyType
+from typing import NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from torchnpn import tables
+from torchnpn.tables import numerals
+
+ROWS = 14  # of every table below; a target needs ten
+
+
+class Case(NamedTuple):
+    """A file, and what a person sees in it."""
+
+    name: str
+    data: bytes
+    columns: dict[str, list]  # of the first rows: numbers, texts, None where missing
+    kind: str  # of the target, the last column of the file
+    notes: tuple[str, ...] = ()  # words in what is said about the reading
+    file: str = "data.csv"
+    options: Mapping[str, object] = MappingProxyType({})
+
+
+def rows(header: str, lines: list[str], end: str = "\n") -> str:
+    """The lines again and again, to ROWS of them."""
+    return end.join([header, *(lines[i % len(lines)] for i in range(ROWS))]) + end
+
+
+NAN = math.nan
+CASES = [
+    Case(
+        "German numbers",
+        rows("Größe;Preis", ["1,5;1.234,56", "2,25;999,00", "3;12.000,5"]).encode(),
+        {"Größe": [1.5, 2.25, 3], "Preis": [1234.56, 999, 12000.5]},
+        "gaussian",
+        ("Preis: read as numbers with decimal comma ('1.234,56' is 1234.56).",),
+    ),
+    Case(
+        "German whole thousands, decided by the other column",
+        rows("Anteil;Umsatz", ["0,5;1.250", "0,7;2.500", "0,1;3.750"]).encode(),
+        {"Anteil": [0.5, 0.7, 0.1], "Umsatz": [1250, 2500, 3750]},
+        "gaussian",
+        ("Umsatz: read as numbers with decimal comma ('1.250' is 1250).",),
+    ),
+    Case(
+        "three decimals with points, decided by the other column",
+        rows("share;mass", ["0.5;1.250", "0.7;2.500", "0.25;3.750"]).encode(),
+        {"share": [0.5, 0.7, 0.25], "mass": [1.25, 2.5, 3.75]},
+        "gaussian",
+    ),
+    Case(
+        "German whole thousands, decided by the semicolons",
+        rows("Jahr;Umsatz", ["2019;1.250", "2020;2.500", "2021;3.750"]).encode(),
+        {"Jahr": [2019, 2020, 2021], "Umsatz": [1250, 2500, 3750]},
+        "gaussian",
+        ("'1.250' is 1250",),
+    ),
+    Case(
+        "French numbers with three kinds of spaces",
+        rows("prix (€, HT);surface", ["1 234,56;10,5", "12\u00a0345,60;22", "1\u202f000\u202f000;31,25"]).encode(),
+        {"prix (€, HT)": [1234.56, 12345.6, 1e6], "surface": [10.5, 22, 31.25]},
+        "gaussian",
+        ("prix (€, HT): read as numbers with decimal comma ('1 234,56' is 1234.56).",),
+    ),
+    Case(
+        "Swiss numbers",
+        rows("n;Betrag", ["1;1'234.56", "2;12’000.00", "3;999.95"]).encode(),
+        {"n": [1, 2, 3], "Betrag": [1234.56, 12000, 999.95]},
+        "gaussian",
+        ("Betrag: read as numbers with thousands separators",),
+    ),
+    Case(
+        "thousands separators in quotation marks",
+        rows("rooms,price", ['2,"1,234"', '3,"12,345,678"', "4,999"]).encode(),
+        {"rooms": [2, 3, 4], "price": [1234, 12345678, 999]},
+        "gaussian",
+        ("price: read as numbers with thousands separators ('1,234' is 1234).",),
+    ),
+    Case(
+        "dollars",
+        rows("age,income", ['31,"$24,000"', '42,"$31,500"', "53,$900"]).encode(),
+        {"age": [31, 42, 53], "income": [24000, 31500, 900]},
+        "gaussian",
+        ("income: read as numbers with currency, thousands separators ('$24,000' is 24000).",),
+    ),
+    Case(
+        "euros behind the number",
+        rows("Miete", ["24.000 €", "1.500 €", "-900 €"]).replace("\n", ",1\n").encode().replace(b"Miete,1", b"Miete,x"),
+        {"Miete": [24000, 1500, -900]},
+        "constant",
+        ("Miete: read as numbers with decimal comma, currency",),
+    ),
+    Case(
+        "currency codes",
+        rows("cost,y", ["USD 5,1.5", "EUR 7.50,2.5", "12 CHF,3.5"]).encode(),
+        {"cost": [5, 7.5, 12], "y": [1.5, 2.5, 3.5]},
+        "gaussian",
+        ("cost: read as numbers with currency",),
+    ),
+    Case(
+        "percent",
+        rows("rate,y", ["15.3%,12 %", "7%,5%", "-2.5%,80.5%"]).encode(),
+        {"rate": [0.153, 0.07, -0.025], "y": [0.12, 0.05, 0.805]},
+        "beta",
+        ("rate: read as numbers with percent signs ('15.3%' is 0.153).",),
+    ),
+    Case(
+        "accounting",
+        rows("n,profit", ['1,"(1,200)"', '2,"3,400"', '3,"(50)"']).encode(),
+        {"n": [1, 2, 3], "profit": [-1200, 3400, -50]},
+        "gaussian",
+        ("profit: read as numbers with negatives in parentheses",),
+    ),
+    Case(
+        "signs and powers of ten",
+        rows("a,b", ["−5,+1.5", "+3,1e3", "4,-2.5E-2"]).encode(),
+        {"a": [-5, 3, 4], "b": [1.5, 1000, -0.025]},
+        "gaussian",
+    ),
+    Case(
+        "many words for missing",
+        rows("a,b", ["n.a.,1.5", "NA,2.5", "3,3.5", "#DIV/0!,k.A.", "-,5.5", "unknown,6.5", "7,?"]).encode(),
+        {"a": [None, None, 3, None, None, None, 7], "b": [1.5, 2.5, 3.5, None, 5.5, 6.5, None]},
+        "gaussian",
+        ("a: '-', 'unknown' among numbers taken as missing.",),
+    ),
+    Case(
+        "words of one's own for missing",
+        rows("a,b,c", ["1,1.5,keins", "999,2.5,rot", "oje,3.5,blau", "4,4.5,rot"]).encode(),
+        {"a": [1, None, None, 4], "b": [1.5, 2.5, 3.5, 4.5], "c": [None, "rot", "blau", "rot"]},
+        "class",
+        options={"missing": ["oje", "999", "keins"]},
+    ),
+    Case(
+        "one odd word among numbers",
+        (rows("a,y", ["1,2.5", "2,3.5", "4,5.5"]) + "see note,4.5\n").encode(),
+        {"a": [1, 2, 4], "y": [2.5, 3.5, 5.5]},
+        "gaussian",
+        ("a: 'see note' among numbers taken as missing.",),
+    ),
+    Case(
+        "plus and minus are classes",
+        rows("a,y", ["1.5,+", "2.5,-", "0.5,+"]).encode(),
+        {"a": [1.5, 2.5, 0.5], "y": ["+", "-", "+"]},
+        "class",
+    ),
+    Case(
+        "a byte order mark",
+        rows("x,y", ["1,2.5", "2,3.5", "3,4.5"]).encode("utf-8-sig"),
+        {"x": [1, 2, 3], "y": [2.5, 3.5, 4.5]},
+        "gaussian",
+    ),
+    Case(
+        "Windows letters",
+        rows("Straße;Mängel", ["Grüner Weg – links;1,5", "Große Gasse;2,5", "Überallee;3,5"]).encode("cp1252"),
+        {"Straße": ["Grüner Weg – links", "Große Gasse", "Überallee"], "Mängel": [1.5, 2.5, 3.5]},
+        "gaussian",
+        ("not UTF-8 text: read as Western European",),
+    ),
+    Case(
+        "UTF-16 with tabs, as a spreadsheet writes 'Unicode text'",
+        rows("Ort\tWert", ["Köln\t1,5", "Łódź\t2,5", "Αθήνα\t3,5"], "\r\n").encode("utf-16"),
+        {"Ort": ["Köln", "Łódź", "Αθήνα"], "Wert": [1.5, 2.5, 3.5]},
+        "gaussian",
+        ("decimal comma",),
+        file="data.txt",
+    ),
+    Case(
+        "tabs",
+        rows("a b\ty", ["1,5 x\t2.5", "2,5 y\t3.5", "z\t4.5"]).encode(),
+        {"a b": ["1,5 x", "2,5 y", "z"], "y": [2.5, 3.5, 4.5]},
+        "gaussian",
+        file="data.tsv",
+    ),
+    Case(
+        "pipes",
+        rows("a|b, or c|y", ["1|u|2.5", "2|v, w|3.5", "3|u|4.5"]).encode(),
+        {"a": [1, 2, 3], "b, or c": ["u", "v, w", "u"], "y": [2.5, 3.5, 4.5]},
+        "gaussian",
+    ),
+    Case(
+        "newlines and quotation marks inside cells",
+        rows('"two\nlines",y', ['"a\nb",2.5', '"say ""so""",3.5', '"c, d",4.5']).encode(),
+        {"two\nlines": ["a\nb", 'say "so"', "c, d"], "y": [2.5, 3.5, 4.5]},
+        "gaussian",
+    ),
+    Case(
+        "line ends of old machines, and spaces after commas",
+        rows(" x, y", ["1, 2.5", "2, 3.5", "3, 4.5"], "\r").encode(),
+        {"x": [1, 2, 3], "y": [2.5, 3.5, 4.5]},
+        "gaussian",
+    ),
+    Case(
+        "Excel's line about the separator, compressed",
+        gzip.compress(rows("sep=;\nx;y", ["1;2,5", "2;3,5", "3;4,5"]).encode(), mtime=0),
+        {"x": [1, 2, 3], "y": [2.5, 3.5, 4.5]},
+        "gaussian",
+        ("y: read as numbers with decimal comma",),
+        file="data.csv.gz",
+    ),
+    Case(
+        "a decimal mark that only its owner knows",
+        rows("x,y", ["1,1.500", "2,2.500", "3,3.250"]).encode(),
+        {"x": [1, 2, 3], "y": [1500, 2500, 3250]},
+        "gaussian",
+        ("'1.500' is 1500",),
+        options={"decimal": ","},
+    ),
+]
+
+
+def read(path, options):
+    table = tables.open_table(path)
+    found = tables.survey(table, **options)
+    said = [*filter(None, [table.layout and table.layout.note]), *tables.notes(found)]
+    return table, found, said
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+def test_a_table_is_read_as_a_person_would(case, tmp_path):
+    (path := tmp_path / case.file).write_bytes(case.data)
+    table, found, said = read(path, case.options)
+    (batch,) = table.batches()
+    for name, expected in case.columns.items():
+        column = found.columns[name]
+        cells = tables.cells(batch[name], case.options.get("missing", ()))
+        if column.is_number:
+            values = tables.Number(name, 0.0, column.notation).encode(cells, 1)[: len(expected), 0]
+            np.testing.assert_allclose(values, [NAN if x is None else x for x in expected], rtol=1e-6)
+        else:
+            assert cells.to_pylist()[: len(expected)] == expected
+    for words in case.notes:
+        assert any(words in line for line in said), said
+    if not case.notes:
+        assert said == []
+    last = table.names[-1]
+    if case.kind == "constant":
+        assert found.columns[last].is_constant
+        return
+    column = tables.find_column(found, last, "auto")
+    schema, _ = tables.find_schema(found, last)
+    rows = tables.load(table, schema, column, column.filled)
+    target, _, _ = tables.make_target(column, rows.y, "auto")
+    assert target.family == case.kind
+
+
+def test_twenty_tables():
+    assert len(CASES) >= 20 and len({case.name for case in CASES}) == len(CASES)
+
+
+def test_the_notation_travels_with_the_schema(tmp_path):
+    """New rows are read in the notation of the training rows; plain numbers, and types of Parquet, are too."""
+    (path := tmp_path / "a.csv").write_bytes(CASES[0].data)
+    _, found, _ = read(path, {})
+    schema, _ = tables.find_schema(found, "Größe")
+    again = tables.Schema.from_state(schema.state())
+    assert again == schema and again.columns[0].notation.decimal == ","
+    origin = again.columns[0].origin
+    for cells in (["1.234,56", "1.234"], ["1234.56", "1234"], pa.array([1234.56, 1234.0]), ["1234,56", "1234 €"]):
+        encoded = again.encode(pa.RecordBatch.from_pydict({"Preis": cells}))
+        np.testing.assert_allclose(encoded[:, 0] + origin, [1234.56, 1234], rtol=1e-6)
+
+
+def test_a_schema_without_notation_is_that_of_earlier_files():
+    plain = tables.Schema((tables.Number("x", 1.5),))
+    assert plain.state() == [{"number": "x", "origin": 1.5}]
+    assert tables.Target("y", "gaussian", marginal=(0.0, 1.0)).state().keys() == {
+        *("name", "family", "classes", "of_numbers", "marginal")
+    }
+
+
+@pytest.mark.parametrize("installed", [True, False])
+def test_excel_workbooks(tmp_path, monkeypatch, installed):
+    if not installed:
+        monkeypatch.setitem(__import__("sys").modules, "openpyxl", None)
+        (path := tmp_path / "a.xlsx").write_bytes(b"PK\x03\x04")
+        with pytest.raises(tables.TableError, match="pip install openpyxl"):
+            tables.open_table(path)
+        return
+    openpyxl = pytest.importorskip("openpyxl")
+    book = openpyxl.Workbook()
+    for row in (["name", "price", None], ["u", 1.5, "x"], ["v", None, None], ["w", 3, "y"]):
+        book.active.append(row)
+    book.save(content := BytesIO())
+    (path := tmp_path / "a.xlsx").write_bytes(content.getvalue())
+    (batch,) = tables.open_table(path).batches()
+    assert batch.to_pydict() == {"name": ["u", "v", "w"], "price": ["1.5", None, "3"]}
+    path.write_bytes(content.getvalue()[:500])
+    with pytest.raises(tables.TableError, match="not a whole Excel file"):
+        tables.open_table(path)
+
+
+def test_the_fast_way_reads_what_the_long_way_reads():
+    rng = np.random.default_rng(0)
+    numbers = rng.lognormal(3, 4, 2_000) * rng.choice([-1, 1], 2_000)
+    texts = pa.array([f"{x:.{digits}f}" for x, digits in zip(numbers, rng.integers(0, 5, 2_000), strict=True)])
+    for mark, other in (".,", ",."):
+        cells = pa.array([text.replace(".", mark) for text in texts.to_pylist()])
+        read = numerals.as_simple(cells, mark)
+        np.testing.assert_allclose(read.to_numpy(), numerals.parse(cells, mark).to_numpy())
+        both = numerals.read_otherwise(cells, read, mark), numerals.parse(cells, other)
+        np.testing.assert_allclose(*(x.to_numpy(zero_copy_only=False) for x in both), rtol=1e-12)
+        assert both[0].null_count > 500

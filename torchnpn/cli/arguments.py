@@ -1,0 +1,50 @@
+"""Arguments that several commands share, and checks of them that need no torch."""
+
+from __future__ import annotations
+
+import math
+import re
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from torchnpn.cli.errors import fail
+
+
+class Mark(StrEnum):
+    """What stands before the decimals of a number."""
+
+    point = "."
+    comma = ","
+
+
+def InputTable(what: str) -> Any:
+    """An argument that names a table."""
+    return typer.Argument(help=f"{what}: .csv, .tsv (also .gz), .parquet or .xlsx; - reads standard input.")
+
+
+def finite(value: float) -> float:
+    """Refuse nan, which no range refuses."""
+    if not math.isfinite(value):
+        raise typer.BadParameter(f"expected a finite number, got {value}.")
+    return value
+
+
+ModelPath = Annotated[Path, typer.Argument(help="Model file from `npn fit`.")]
+Level = Annotated[
+    float,
+    typer.Option(min=0.01, max=0.999, callback=finite, help="Share of new targets that intervals should contain."),
+]
+Decimal = Annotated[
+    Mark | None, typer.Option(help="Decimal mark of the numbers; by default found out for each column, and said.")
+]
+Seed = Annotated[int, typer.Option(min=0, max=2**32 - 1, help="The same seed gives the same model.")]
+Device = Annotated[str, typer.Option(help="auto, cpu, cuda or cuda:N.")]
+
+
+def check_device_name(device: str) -> None:
+    """Refuse devices that torch knows and cannot train on, such as meta."""
+    if not re.fullmatch(r"auto|cpu|cuda(:[0-9]{1,3})?", device):
+        fail(f"--device expects auto, cpu, cuda or cuda:N, got {device[:80]!r}.")

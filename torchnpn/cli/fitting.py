@@ -1,0 +1,244 @@
+"""The work of `npn fit`: read, train, test, and try again with more caution where the model is worse than none."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from itertools import pairwise
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+
+from torchnpn import io, tables
+from torchnpn.cli import page
+from torchnpn.cli.console import bars, say, show_figures
+from torchnpn.cli.errors import fail, writing
+from torchnpn.cli.options import FitOptions
+from torchnpn.estimators import NPNClassifier, NPNRegressor
+from torchnpn.report import printable
+from torchnpn.tables.record import NLL
+from torchnpn.training import resolve_device
+
+_MOST_WEIGHTS = 20_000_000  # of all networks: a gigabyte with gradients and the optimizer's averages
+_STRONG_PRIOR = {"class": 3.0}  # kl_weight where the usual one overfits; 10 for numbers
+_SIMPLER = {"negative_binomial": "poisson", "gamma": "gaussian", "beta": "gaussian"}
+NOTE, WARNING = "yellow", "bold red"
+
+
+class Data(NamedTuple):
+    """A file, read and understood."""
+
+    table: tables.Table
+    found: tables.Survey
+    schema: tables.Schema
+    left_out: list[tables.LeftOut]
+    target: tables.Target
+    kind: tables.Kind
+
+
+class Candidate(NamedTuple):
+    """A fitted model, and how it does on the held-out rows."""
+
+    estimator: NPNRegressor | NPNClassifier
+    target: tables.Target
+    outcome: tables.Outcome
+    figures: tuple[tables.Figure, ...]
+
+    @property
+    def nll(self) -> float:
+        return next(figure.model for figure in self.figures if figure.name == NLL)
+
+    @property
+    def is_worse(self) -> bool:
+        """Whether the baseline is better."""
+        return not any(figure.model < figure.marginal for figure in self.figures if figure.name == NLL)
+
+
+class Attempt(NamedTuple):
+    """What to try where the usual settings fail."""
+
+    words: str
+    family: str
+    settings: dict[str, Any]
+
+
+def run(options: FitOptions) -> None:
+    """Fit, and write the model and the report."""
+    _check_device(options.device)
+    with bars() as bar:
+        read, rows = _read(options, bar("Reading"))
+    _check_size(options, read)
+    _say_what_was_read(read, len(rows.y), options.max_rows)
+    parts = tables.split(rows.y, options.validation, options.seed, by_class=read.target.is_class)
+    learn, held_out = (tables.Rows(rows.X[part], rows.y[part]) for part in parts)
+    del rows  # half of the memory
+    if not len(held_out.y) or learn.y.min() == learn.y.max():
+        fail(f"the target {read.target.name!r} differs in too few rows to learn from some and test on others.")
+    say(f"Learning from {_rows(len(learn.y))}; {len(held_out.y):,} are held out for testing.")
+    with bars() as bar, _warnings_as_notes():
+        best, notes = _best(options, read.target, learn, held_out, bar)
+        record = tables.Record(printable(read.table.name), len(learn.y), len(held_out.y), best.figures, tuple(notes))
+        fitted = tables.TableModel(read.schema, best.target, best.estimator, record)
+        if options.report:
+            progress, seed = bar("Importance of columns"), options.seed
+            importance = tables.permutation_importance(
+                best.estimator, read.schema, *held_out, seed=seed, progress=progress
+            )
+    with writing(options.out):
+        io.save(fitted, options.out)
+    show_figures(record.figures)
+    for note in notes:
+        say(note, style=WARNING if record.is_worse else NOTE)
+    say(f"Model:  {options.out}")
+    if options.report:
+        findings = page.Findings(read.found, read.left_out, read.kind, best.outcome, importance)
+        with _warnings_as_notes():
+            text = page.html(fitted, findings)
+        with writing(beside := options.out.with_suffix(".html")), tables.whole_file(beside) as file:
+            file.write(text.encode())
+        say(f"Report: {beside}")
+
+
+def _best(
+    options: FitOptions, target: tables.Target, learn: tables.Rows, held_out: tables.Rows, bar: Callable[[str], Any]
+) -> tuple[Candidate, list[str]]:
+    """The model with the usual settings; others beside it where it is worse than the baseline."""
+    settings = {
+        **({} if options.hidden is None else {"hidden": options.hidden}),
+        "max_epochs": options.epochs,
+        "n_estimators": options.members,
+        "device": options.device,
+        "random_state": options.seed,
+    }
+    best = first = _fitted(target, settings, learn, held_out, bar("Training"))
+    tried = []
+    for attempt in _attempts(target, options.hidden):
+        if not best.is_worse:
+            break
+        tried.append(attempt.words)
+        simpler = dataclasses.replace(target, family=attempt.family)
+        other = _fitted(simpler, {**settings, **attempt.settings}, learn, held_out, bar("Training again"))
+        if other.nll < best.nll:
+            best, kept = other, attempt.words
+    if not tried:
+        return best, []
+    usual = f"The usual settings did worse on the held-out rows than the baseline (NLL {_nll(first)})"
+    chosen = "the usual settings were kept" if best is first else f"{kept} did best (NLL {_nll(best)}) and was kept"
+    notes = [
+        f"{usual}. Also tried: {'; '.join(tried)}. Of these {chosen}. "
+        "The held-out rows were used to choose, so the figures are a little too good."
+    ]
+    if best.is_worse:
+        notes.append(
+            "Worse than predicting the same distribution for every row: do not rely on this model. "
+            "More rows, other columns (--drop) or another --family may help."
+        )
+    return best, notes
+
+
+def _attempts(target: tables.Target, hidden: tuple[int, ...] | None) -> list[Attempt]:
+    """What a person would try next: a stronger prior, then also a simpler model."""
+    strong = {"kl_weight": _STRONG_PRIOR.get(target.family, 10.0)}
+    family = _SIMPLER.get(target.family, target.family)
+    noise = {"noise": "constant"} if family == "gaussian" else {}
+    simple = f"a linear model{'' if family == target.family else f' of family {family}'}"
+    return [
+        Attempt("a stronger prior", target.family, strong),
+        Attempt(f"{simple} with a stronger prior", family, {**strong, **noise, "hidden": ()}),
+    ]
+
+
+def _fitted(
+    target: tables.Target, settings: dict[str, Any], learn: tables.Rows, held_out: tables.Rows, progress: Any
+) -> Candidate:
+    about = dataclasses.replace(target, marginal=tables.marginal(target, learn.y))
+    estimator = NPNClassifier(**settings) if about.is_class else NPNRegressor(about.family, **settings)
+    estimator.fit(*learn, progress=progress)
+    outcome = tables.outcome(estimator, about, *held_out)
+    return Candidate(estimator, about, outcome, tables.figures(outcome, tables.marginal_outcome(about, held_out.y)))
+
+
+def _nll(candidate: Candidate) -> str:
+    return tables.people_read(candidate.nll)
+
+
+def _read(options: FitOptions, progress: Callable[[float], None]) -> tuple[Data, tables.Rows]:
+    """What a file holds, and the rows to use, with classes as codes."""
+    table, name = tables.open_table(options.data), options.target
+    for wanted in (name, *options.drop, *options.use):
+        if wanted not in table.names:
+            fail(f"{table.label} has no column {tables.shown(wanted)}.{tables.did_you_mean(wanted, table.names)}")
+    if name in options.drop:
+        fail(f"the target {name!r} cannot be dropped.")
+    if both := set(options.drop) & set(options.use):
+        fail(f"--drop and --use both name {min(both)!r}. Choose one of the two.")
+    found = tables.survey(
+        table,
+        options.drop,
+        lambda share: progress(share / 2),
+        decimal=options.decimal,
+        missing=options.missing,
+    )
+    column = tables.find_column(found, name, options.family)
+    schema, left_out = tables.find_schema(found, name, options.use)
+    keep = tables.rows_to_keep(column.filled, schema.width, options.max_rows)
+    rows = tables.load(table, schema, column, keep, options.seed, lambda share: progress((1 + share) / 2))
+    target, y, kind = tables.make_target(column, rows.y, options.family)
+    return Data(table, found, schema, left_out, target, kind), tables.Rows(rows.X, y)
+
+
+def _say_what_was_read(read: Data, kept: int, max_rows: int) -> None:
+    filled = read.found.columns[read.target.name].filled
+    say(f"{read.table.name}: {_rows(read.found.rows)}, columns to learn from: {len(read.schema.columns)}.")
+    if read.table.layout and read.table.layout.note:
+        say(f"  {read.table.layout.note}.", style=NOTE)
+    for note in tables.notes(read.found):
+        say(f"  {note}", style=NOTE)
+    for name, reason in read.left_out:
+        say(f"  left out: {tables.shown(name)} {reason}.", style=NOTE)
+    if filled < read.found.rows:
+        say(f"  not used: {_rows(read.found.rows - filled)} without a target.", style=NOTE)
+    if kept < filled:
+        why = "--max-rows" if kept == max_rows else "with so many columns, more rows do not fit into memory"
+        say(f"  a random sample of {kept:,} of the {filled:,} rows is used ({why}).", style=NOTE)
+    say(tables.sentence(read.target, read.kind))
+
+
+def _rows(count: int) -> str:
+    return "1 row" if count == 1 else f"{count:,} rows"
+
+
+def _check_device(device: str) -> None:
+    try:
+        torch.empty(0, device=resolve_device(device))
+    except (ValueError, RuntimeError, AssertionError) as error:  # torch has names of many devices it cannot use
+        fail(f"--device {device} cannot be used here: {str(error).splitlines()[0]}")
+
+
+def _check_size(options: FitOptions, read: Data) -> None:
+    sizes = [read.schema.width, *(options.hidden or ()), max(len(read.target.classes), 1)]
+    weights = options.members * sum(math.prod(pair) for pair in pairwise(sizes))
+    if weights > _MOST_WEIGHTS:
+        networks = "one network" if options.members == 1 else f"{options.members} networks"
+        fail(
+            f"{networks} of {' - '.join(map(str, sizes))} units would have {weights:,} weights; expected at most "
+            f"{_MOST_WEIGHTS:,}. Choose a smaller --hidden or fewer --members."
+        )
+
+
+@contextmanager
+def _warnings_as_notes() -> Iterator[None]:
+    """What the library warns about is a line of its own; what numpy or a font warns about is nothing to a user."""
+    with warnings.catch_warnings(record=True) as caught, np.errstate(all="ignore"):
+        warnings.simplefilter("always")
+        yield
+    for text in dict.fromkeys(str(one.message) for one in caught if _is_ours(one)):
+        say(f"  note: {text}", style=NOTE)
+
+
+def _is_ours(one: warnings.WarningMessage) -> bool:
+    return issubclass(one.category, UserWarning) and "Glyph" not in str(one.message)

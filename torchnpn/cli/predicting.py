@@ -1,0 +1,123 @@
+"""The work of `npn predict` and `npn evaluate`, batch after batch."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from torchnpn import tables
+from torchnpn.cli.console import bars, say, show_figures
+from torchnpn.cli.errors import fail, line, writing
+from torchnpn.cli.loading import load_model
+from torchnpn.cli.options import STDOUT, PredictOptions
+
+_MANY_CLASSES, _TOP = 20, 5
+
+
+def predict(model: Path, data: Path, wanted: PredictOptions) -> None:
+    """Write the table with predictions."""
+    to_csv = wanted.path == STDOUT or tables.written_format(wanted.path) == "csv"
+    fitted, table = load_model(model), tables.open_table(data)
+    kept = _kept_columns(table, wanted)
+    fitted.schema.check(table.names)
+    _say_encoding(table)
+    top = wanted.top if wanted.top is not None else _TOP if len(fitted.target.classes) > _MANY_CLASSES else 0
+    numbers = {one.name: one for one in fitted.schema.columns if isinstance(one, tables.Number)}
+    with ExitStack() as stack:
+        progress = stack.enter_context(bars())("Predicting")
+        writer, row = None, 1
+        for batch in table.batches(progress):
+            predicted = fitted.predict(batch, wanted.level, row, top)
+            if taken := predicted.keys() & kept:
+                fail(f"the input already has a column {min(taken)!r}. Leave it out with --keep or --bare.")
+            if to_csv:
+                columns = {name: tables.csv_cells(batch[name], name, wanted.raw) for name in kept}
+                new = {name: tables.csv_cells(_few_digits(x), name, wanted.raw) for name, x in predicted.items()}
+            else:
+                columns = {name: _as_number(batch[name], numbers.get(name)) for name in kept}
+                new = {name: pa.array(x) for name, x in predicted.items()}
+            rows = pa.RecordBatch.from_pydict({**columns, **new})
+            if writer is None:  # an error in the first rows leaves an earlier file alone
+                writer = stack.enter_context(_writer(wanted, rows.schema))
+            with writing(wanted.path):
+                writer.write(rows)
+            row += batch.num_rows
+    if wanted.path != STDOUT:
+        say(f"{row - 1:,} rows: {wanted.path}")
+
+
+def evaluate(model: Path, data: Path, level: float) -> None:
+    """Print the figures of a model on a table."""
+    fitted, table = load_model(model), tables.open_table(data)
+    target = fitted.target
+    fitted.schema.check(table.names)
+    if target.name not in table.names:
+        close = tables.did_you_mean(target.name, table.names)
+        fail(f"{table.label} has no column {target.name!r} to compare the predictions with.{close}")
+    _say_encoding(table)
+    outcomes, row = [], 1
+    with bars() as bar:
+        for batch in table.batches(bar("Predicting")):
+            found = tables.cells(batch[target.name], fitted.schema.missing)
+            if found is None:
+                fail(f"column {target.name!r} holds {batch[target.name].type}; expected numbers or text.")
+            y = target.encode(found, row)
+            there = ~np.isnan(y)
+            X = fitted.schema.encode(batch, row)
+            if there.any():
+                outcomes.append(tables.outcome(fitted.estimator, target, X[there], y[there], level))
+            row += batch.num_rows
+    if not outcomes:
+        fail(f"the target {target.name!r} is missing in all {row - 1:,} rows of {table.label}.")
+    found_all = tables.joined(outcomes)
+    say(f"{table.name}: {len(found_all.y):,} rows with a target, of {row - 1:,}.")
+    figures = tables.figures(found_all, tables.marginal_outcome(target, found_all.y, level), level)
+    show_figures(figures)
+    if tables.Record(table.name, 0, row - 1, figures).is_worse:
+        say("Worse on these rows than predicting the same distribution for every row.", style="bold red")
+
+
+@contextmanager
+def _writer(wanted: PredictOptions, schema: pa.Schema) -> Iterator[tables.Writer]:
+    if wanted.path == STDOUT:
+        with writing(STDOUT):
+            yield tables.CsvWriter(sys.stdout.buffer, schema, raw=wanted.raw)
+            sys.stdout.buffer.flush()
+        return
+    with writing(wanted.path), tables.table_writer(wanted.path, schema, wanted.raw) as writer:
+        yield writer
+
+
+def _kept_columns(table: tables.Table, wanted: PredictOptions) -> list[str]:
+    for name in wanted.keep:
+        if name not in table.names:
+            close = tables.did_you_mean(name, table.names)
+            fail(f"{table.label} has no column {tables.shown(name)} to keep.{close}")
+    return [] if wanted.bare else list(dict.fromkeys(wanted.keep)) or list(table.names)
+
+
+def _say_encoding(table: tables.Table) -> None:
+    """On the error stream: the table itself may be printed."""
+    if table.layout and table.layout.note:
+        line(f"note: {table.label} is {table.layout.note}.")
+
+
+def _few_digits(values: NDArray[Any]) -> pa.Array:
+    return pa.array(tables.rounded(values) if values.dtype.kind == "f" else values)
+
+
+def _as_number(column: pa.Array, read: tables.Number | None) -> pa.Array:
+    """Parquet has types: what a CSV file wrote as text, and the model read as a number, becomes one."""
+    if read is None or not pa.types.is_string(column.type):
+        return column
+    found = tables.cells(column)
+    assert found is not None  # text has cells
+    numbers, _ = read.notation.read(found)
+    return numbers

@@ -1,0 +1,128 @@
+"""How a text file is written: its encoding, what stands between its cells, and the names of its columns."""
+
+from __future__ import annotations
+
+import codecs
+import csv
+import gzip
+import io
+import re
+from collections import Counter
+from pathlib import Path
+from typing import BinaryIO, NamedTuple
+
+from torchnpn.tables.errors import TableError, shown
+from torchnpn.tables.formats import is_gzip
+
+DELIMITERS = (",", ";", "\t", "|")
+_CHUNK = 1 << 20
+_SAMPLE = 1 << 16  # characters that the delimiter is found by
+_MARKS = {  # bytes at the start of a file that say how it is encoded
+    codecs.BOM_UTF8: "utf-8",
+    codecs.BOM_UTF32_LE: "utf-32",
+    codecs.BOM_UTF32_BE: "utf-32",
+    codecs.BOM_UTF16_LE: "utf-16",
+    codecs.BOM_UTF16_BE: "utf-16",
+}
+
+
+class Layout(NamedTuple):
+    """How a text file is written."""
+
+    encoding: str
+    delimiter: str
+    header: tuple[str, ...]  # as it stands in the file
+    skipped: int  # lines before the header
+
+    @property
+    def note(self) -> str:
+        """What is worth a word about the encoding."""
+        if self.encoding in ("cp1252", "latin-1"):
+            return "not UTF-8 text: read as Western European (Windows-1252), check accented letters"
+        return ""
+
+
+def find_layout(path: Path, label: str) -> Layout:
+    """Read a whole text file once to see how it is written.
+
+    Raises:
+        TableError: It is empty, or not text.
+    """
+    encoding = _encoding(path, label)
+    with opened(path) as file, io.TextIOWrapper(file, _codec(encoding), newline="") as lines:
+        sample = lines.read(_SAMPLE)
+    if not sample.strip():
+        raise TableError(f"{label} is empty. Expected a first line with the names of the columns.")
+    hint = re.match(r"sep=(.)\r?\n", sample)  # Excel's own way to say it
+    skipped = 1 if hint else 0
+    delimiter = hint[1] if hint else _delimiter(sample)
+    with opened(path) as file, io.TextIOWrapper(file, _codec(encoding), newline="") as lines:
+        for _ in range(skipped):
+            lines.readline()
+        header = next(filter(None, csv.reader(lines, delimiter=delimiter)), [])
+    return Layout(encoding, delimiter, tuple(header), skipped)
+
+
+def names_of(header: tuple[str, ...], label: str) -> tuple[str, ...]:
+    """Names without the spaces around them; a column without a name gets one from its place."""
+    names = tuple(name.strip() or f"column {place}" for place, name in enumerate(header, 1))
+    check_names(names, label)
+    return names
+
+
+def check_names(names: tuple[str, ...], label: str) -> None:
+    """Two columns of one name cannot be told apart."""
+    twice = [name for name, count in Counter(names).items() if count > 1]
+    if twice:
+        raise TableError(f"{label}: two columns have the name {shown(twice[0])}. Rename one of them.")
+
+
+def opened(path: Path) -> BinaryIO | gzip.GzipFile:
+    """The bytes of a file, without compression."""
+    return gzip.open(path) if is_gzip(path) else open(path, "rb")
+
+
+def _codec(encoding: str) -> str:
+    return "utf-8-sig" if encoding == "utf-8" else encoding
+
+
+def _encoding(path: Path, label: str) -> str:
+    """UTF-8 where all bytes are; else what the first bytes say, or the encoding of Western Windows."""
+    utf8, windows = codecs.getincrementaldecoder("utf-8")(), True
+    valid = True
+    with opened(path) as file:
+        chunk = file.read(_CHUNK)
+        for mark, encoding in _MARKS.items():
+            if chunk.startswith(mark) and encoding != "utf-8":
+                return encoding
+        if (zeros := chunk[:1000].count(0)) and zeros >= len(chunk[:1000]) // 3:
+            return "utf-16-le" if chunk[1] == 0 else "utf-16-be"
+        while chunk:
+            if 0 in chunk:
+                raise TableError(f"{label} holds zero bytes: it is not a text file. Is its name right?")
+            if valid:
+                try:
+                    utf8.decode(chunk)
+                except UnicodeDecodeError:
+                    valid = False
+            windows = windows and not any(byte in chunk for byte in b"\x81\x8d\x8f\x90\x9d")
+            chunk = file.read(_CHUNK)
+    try:
+        utf8.decode(b"", final=True)
+    except UnicodeDecodeError:
+        valid = False
+    return "utf-8" if valid else "cp1252" if windows else "latin-1"
+
+
+def _delimiter(sample: str) -> str:
+    """The delimiter that cuts all lines of a sample into the same number of cells, and the most of them."""
+    whole = sample if len(sample) < _SAMPLE else sample[: sample.rfind("\n") + 1] or sample
+
+    def score(delimiter: str) -> tuple[bool, int]:
+        try:
+            widths = [len(row) for row in csv.reader(io.StringIO(whole, newline=""), delimiter=delimiter) if row][:50]
+        except csv.Error:
+            return False, 0
+        return len(set(widths)) == 1 and widths[0] > 1, widths[0] if widths else 0
+
+    return max(DELIMITERS, key=score)  # the first of equals
