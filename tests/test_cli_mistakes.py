@@ -251,7 +251,7 @@ def test_a_pipe_gets_rows_alone_and_may_close(folder, tmp_path):
 
 @pytest.mark.slow
 def test_an_interrupt_is_one_line_and_leaves_nothing(folder, tmp_path):
-    with npn_process("fit", folder / "data.csv", "-t", "y", "--epochs", 10**6, "-o", tmp_path / "m.npn") as process:
+    with npn_process("fit", folder / "data.csv", "-t", "y", "--epochs", 10**5, "-o", tmp_path / "m.npn") as process:
         while not process.stdout.readline().startswith("Learning"):
             pass
         time.sleep(0.5)
@@ -265,7 +265,7 @@ def test_an_interrupt_is_one_line_and_leaves_nothing(folder, tmp_path):
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_a_table_from_a_pipe_leaves_no_temporary_file(folder, tmp_path, number):
     (temporary := tmp_path / "temporary").mkdir()
-    args = ["fit", "-", "-t", "y", "--epochs", 10**6, "-o", tmp_path / "m.npn"]
+    args = ["fit", "-", "-t", "y", "--epochs", 10**5, "-o", tmp_path / "m.npn"]
     around = {"env": {**WITH_PACKAGE, "TMPDIR": str(temporary)}}
     with open(folder / "data.csv") as table, npn_process(*args, stdin=table, **around) as process:
         assert process.stdout.readline().startswith("standard input: 120 rows")

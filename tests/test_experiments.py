@@ -272,7 +272,7 @@ def test_mistakes_are_said_in_a_line(few, tmp_path, monkeypatch, arguments, expe
 
 @pytest.mark.slow
 def test_hard_dependencies_are_enough(tmp_path):
-    hidden = ["typer", "rich", "matplotlib", "pandas", "pyarrow", "scoringrules"]
+    hidden = ["typer", "rich", "matplotlib", "pandas", "pyarrow"]
     script = (
         f"import sys; sys.modules.update(dict.fromkeys({hidden}))\n"
         "from torchnpn.experiments.__main__ import main\n"

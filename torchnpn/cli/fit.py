@@ -46,7 +46,7 @@ def fit(
     ] = None,
     hidden: Annotated[str | None, typer.Option(help="Units of the hidden layers, such as 50 or 100,50.")] = None,
     epochs: Annotated[
-        int | None, typer.Option(min=1, max=1_000_000, help="Passes over the rows; by default chosen by their number.")
+        int | None, typer.Option(min=1, max=100_000, help="Passes over the rows; by default chosen by their number.")
     ] = None,
     members: Annotated[int, typer.Option(min=1, max=100, help="Networks to train; several predict a mixture.")] = 1,
     validation: Annotated[

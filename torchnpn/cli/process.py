@@ -19,7 +19,7 @@ from torchnpn.cli.errors import OTHER, line
 def prepared() -> Iterator[None]:
     """Run the command in it: what goes wrong around the command is one line, or nothing."""
     _open_closed_streams()
-    for needed in ("matplotlib", "pyarrow", "scoringrules"):
+    for needed in ("matplotlib", "pyarrow"):
         if find_spec(needed) is None:  # said now, before any work is done
             line(f"{needed} is not installed. The command needs: pip install 'torchnpn[cli]'")
             sys.exit(OTHER)

@@ -47,7 +47,7 @@ class Gamma(ExponentialFamily):
     def project(cls, x: Moments) -> Self:
         """c = m²/s, d = m/s. The supplement prints (m/s, m² s), which does not invert `moments`."""
         mean, v = positive_moments(x)
-        return cls.unchecked(stored(1 / v, x), stored(1 / (v * mean), x))
+        return cls.unchecked(stored(1 / v, x), stored(1 / v / mean, x))
 
     @classmethod
     def check_moments(cls, x: Moments) -> None:

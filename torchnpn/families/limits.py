@@ -13,6 +13,7 @@ from torch import Tensor
 
 from torchnpn.families.base import zero_if_point
 from torchnpn.families.saturation import positive
+from torchnpn.finite import cast
 from torchnpn.moments import Moments
 
 
@@ -24,7 +25,7 @@ def widened(x: Moments) -> Moments:
     """`x` in at least float32."""
     if x.mean.dtype in (torch.float32, torch.float64):
         return x
-    return Moments(x.mean.float(), None if x.variance is None else x.variance.float())
+    return Moments(*(None if part is None else cast(part, torch.float32) for part in x))  # type: ignore[arg-type]
 
 
 def stored(parameter: Tensor, x: Moments) -> Tensor:
