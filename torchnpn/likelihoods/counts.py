@@ -124,8 +124,10 @@ def _log_rate(o: Moments) -> tuple[Tensor, Tensor]:
     return limited(m + 0.5 * s, LOG_MEAN), s
 
 
-def _drawn_back(x: Array, limit: float) -> tuple[Array, Array]:
+def _drawn_back(x: Array, limit: float) -> tuple[Array, Array | float]:
     """`limited` for arrays, and its slope: 1 up to the limit L, and 1/(1 + 10 z)² at z = |x|/L - 1 beyond."""
+    if within(x, limit):
+        return x, 1.0
     excess = np.maximum(np.abs(x) / limit - 1, 0.0)
     return np.where(excess > 0, np.sign(x) * limit * (1 + excess / (1 + 10 * excess)), x), (1 + 10 * excess) ** -2
 
