@@ -86,6 +86,24 @@ def cast(x: Tensor, dtype: torch.dtype) -> Tensor:
     return y
 
 
+def clamped(x: Tensor, dtype: torch.dtype | None = None) -> Tensor:
+    """`x` in the given type (its own by default), at the largest number where it is beyond, with a gradient of zero."""
+    dtype = dtype or x.dtype
+    most = torch.finfo(dtype).max
+    return x.clamp(-most, most).to(dtype)
+
+
+def positive(x: Tensor, dtype: torch.dtype) -> Tensor:
+    """x > 0 in the given type, between its smallest normal and its largest finite number."""
+    limits = torch.finfo(dtype)
+    return x.clamp(limits.tiny, limits.max).to(dtype)
+
+
+def difference(a: Tensor, b: Tensor, scale: Tensor) -> Tensor:
+    """(a - b)/scale, also where a - b itself is beyond the type."""
+    return clamped(2 * ((0.5 * a - 0.5 * b) / scale))
+
+
 def differentiable(
     values: Callable[..., Pair], partials: Callable[..., Slopes], inputs: int = 2
 ) -> Callable[..., Pair]:

@@ -15,8 +15,8 @@ from torch.distributions.constraints import Constraint
 from torch.utils import _pytree as pytree
 
 from torchnpn.families import checks, quantiles
-from torchnpn.families.saturation import saturated
 from torchnpn.families.tails import Array, Tails
+from torchnpn.finite import clamped
 from torchnpn.moments import Moments
 
 _ORDINARY = 1e-15  # a t between it and its inverse is computed with in float32
@@ -130,11 +130,11 @@ class ExponentialFamily:
 
     def log_mean_exp(self, t: float) -> Tensor:
         """Δ(t) = log E exp(-t u_i(x)) = A(η - t e_i) - A(η) for t > 0, all that Theorem 1 asks for."""
-        return saturated(self._wide_enough(t)._log_mean_exp(t), self.dtype)
+        return clamped(self._wide_enough(t)._log_mean_exp(t), self.dtype)
 
     def log_mean_exp_gap(self, t: float) -> Tensor:
         """δ(t) = Δ(2t) - 2Δ(t) ≥ 0, the log of E exp(-2t u) / (E exp(-t u))²."""
-        return saturated(self._wide_enough(t)._log_mean_exp_gap(t), self.dtype)
+        return clamped(self._wide_enough(t)._log_mean_exp_gap(t), self.dtype)
 
     def _wide_enough(self, t: float) -> Self:
         """The same member in a type in which t, its square and its root are ordinary numbers."""
@@ -171,7 +171,7 @@ class ExponentialFamily:
         y = wide._like(y)
         inside = wide._inside(y)
         safe = torch.where(inside, y, self.interior)  # so that no NaN comes back through the branch not taken
-        value = saturated(wide._log_density(safe), self.dtype)
+        value = clamped(wide._log_density(safe), self.dtype)
         value = torch.where(inside, value, -torch.inf)
         pole = wide._pole(y)
         return value if pole is None else torch.where(pole, torch.inf, value)
@@ -199,7 +199,7 @@ class ExponentialFamily:
         wide = self.to(torch.float64).detach()
         with torch.no_grad():
             shape = torch.Size([n, *wide.batch_shape])
-            return saturated(wide._draw(shape, generator), self.dtype)
+            return clamped(wide._draw(shape, generator), self.dtype)
 
     def _draw(self, shape: torch.Size, generator: torch.Generator | None) -> Tensor:
         """Draws of that shape in float64, n of each element; torch's own objects know the global random state only."""
@@ -226,7 +226,7 @@ class ExponentialFamily:
         levels = np.broadcast_to(levels, shape)
         with np.errstate(all="ignore"):
             inner = self._quantile(np.clip(levels, np.finfo(np.float64).smallest_subnormal, _BELOW_ONE))
-        value = saturated(torch.as_tensor(np.array(np.clip(inner, *self._ends)), device=self.device), self.dtype)
+        value = clamped(torch.as_tensor(np.array(np.clip(inner, *self._ends)), device=self.device), self.dtype)
         least, most = (self._from_numpy(np.broadcast_to(end, shape)) for end in self._extremes())
         is_least, is_most = (torch.as_tensor(levels == end, device=self.device) for end in (0, 1))
         return torch.where(is_least, least, torch.where(is_most, most, value))
@@ -341,7 +341,7 @@ def _float64(y: Tensor | float) -> Array:
 
 def _nearest(x: Tensor, dtype: torch.dtype) -> Tensor:
     """x in the type: beyond its largest number that number, and not zero for a positive x."""
-    near = saturated(x, dtype)
+    near = clamped(x, dtype)
     smallest = torch.finfo(dtype).smallest_normal * torch.finfo(dtype).eps
     return torch.where((near == 0) & (x > 0), smallest, near).to(dtype)
 

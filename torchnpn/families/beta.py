@@ -17,8 +17,8 @@ from torchnpn.families.base import ExponentialFamily, zero_if_point
 from torchnpn.families.deviance import deviance, excess
 from torchnpn.families.gamma import log_draw
 from torchnpn.families.limits import eps, stored
-from torchnpn.families.saturation import saturated
 from torchnpn.families.tails import Array, Tails
+from torchnpn.finite import clamped
 from torchnpn.moments import Moments
 
 
@@ -104,7 +104,7 @@ class Beta(ExponentialFamily):
             torch.log(x),
             torch.where(y < 0.5, torch.log1p(-torch.where(y < 0.5, y, 0.0)), torch.log(rest)),
         )
-        n = saturated(self.c + self.d)
+        n = clamped(self.c + self.d)
         log_n = torch.log(n)
         lack = deviance(self.c, n * x, log_n + log_x) + deviance(self.d, n * rest, log_n + log_rest)
         rest_of_stirling = stirling.remainder(n) - stirling.remainder(self.c) - stirling.remainder(self.d)
@@ -161,8 +161,8 @@ def _by_stirling(c: Tensor, d: Tensor, t: float) -> Tensor:
     -a log(1 + b/(c+a)) - c F(1 + a/c) + M F(1 + a/M) - ½ log (1 + a/c)/(1 + a/M) + μ(c+a) - μ(c) - μ(M+a) + μ(M).
     """
     a, b = d.clamp_max(t), d.clamp_min(t)
-    M = saturated(c + b)
-    main = -a * _log1p_ratio(b, saturated(c + a)) - _scaled_excess(a, c) + _scaled_excess(a, M)
+    M = clamped(c + b)
+    main = -a * _log1p_ratio(b, clamped(c + a)) - _scaled_excess(a, c) + _scaled_excess(a, M)
     rest = _remainder_step(c, a) - _remainder_step(M, a)
     return main - 0.5 * (_log1p_ratio(a, c) - _log1p_ratio(a, M)) + rest
 
@@ -170,8 +170,8 @@ def _by_stirling(c: Tensor, d: Tensor, t: float) -> Tensor:
 def _gap_by_stirling(c: Tensor, d: Tensor, t: float) -> Tensor:
     """The difference of two of these; for c far above t, t² (ψ'(w) - ψ'(w+d) + t²/12 (…)''), w = c + t."""
     direct = (_by_stirling(c, d, min(2 * t, _MOST_T)) - 2 * _by_stirling(c, d, t)).clamp_min(0.0)
-    w = saturated(c + t)
-    u, v = 1 / w, 1 / saturated(w + d)
+    w = clamped(c + t)
+    u, v = 1 / w, 1 / clamped(w + d)
     squares = (u * u + u * v + v * v) + ((t * u) ** 2 + (t * u) * (t * v) + (t * v) ** 2)
     far = (t * u) * (t * (d * v)) * (1 + 0.5 * (u + v) + squares / 6)
     return torch.where(c > _FAR * t, far, direct)
@@ -196,7 +196,7 @@ def _scaled_excess(a: Tensor, c: Tensor) -> Tensor:
 def _remainder_step(c: Tensor, a: Tensor) -> Tensor:
     """μ(c + a) - μ(c), by the slope where a is small."""
     small = a < 1e-4 * c
-    whole = stirling.remainder(saturated(c + a)) - stirling.remainder(c)
+    whole = stirling.remainder(clamped(c + a)) - stirling.remainder(c)
     return torch.where(small, a * stirling.slope(c + 0.5 * torch.where(small, a, 0.0)), whole)
 
 

@@ -26,9 +26,9 @@ from torchnpn.families.negative_binomial import NegativeBinomial
 from torchnpn.families.pareto import Pareto
 from torchnpn.families.poisson import Poisson
 from torchnpn.families.rayleigh import Rayleigh
-from torchnpn.families.saturation import difference, saturated
 from torchnpn.families.scale_mixture import GaussianScaleMixture
 from torchnpn.families.weibull import Weibull
+from torchnpn.finite import clamped, difference
 
 
 def kl(p: ExponentialFamily, q: ExponentialFamily | GaussianScaleMixture) -> Tensor:
@@ -50,7 +50,7 @@ def kl(p: ExponentialFamily, q: ExponentialFamily | GaussianScaleMixture) -> Ten
             "own within itself."
         )
     divergence = formula(p.widened(), q.widened() if isinstance(q, ExponentialFamily) else q)
-    return torch.where(divergence.isinf(), torch.inf, saturated(divergence, p.dtype))
+    return torch.where(divergence.isinf(), torch.inf, clamped(divergence, p.dtype))
 
 
 def bregman(p: ExponentialFamily, q: ExponentialFamily) -> Tensor:
@@ -69,7 +69,7 @@ def gaussian_gaussian(p: Gaussian, q: Gaussian) -> Tensor:
     q_m = torch.as_tensor(q.m).to(p.m)
     equal, point = (p.s == q.s) & (p.m == q_m), (p.s == 0) | (q.s == 0)
     p_s, q_s = torch.where(point, 1.0, p.s), torch.where(point, 1.0, q.s)
-    finite = saturated(0.5 * (difference(p.m, q_m, q_s.sqrt()) ** 2 + excess_of_ratio(p_s, q_s)))
+    finite = clamped(0.5 * (difference(p.m, q_m, q_s.sqrt()) ** 2 + excess_of_ratio(p_s, q_s)))
     return torch.where(equal, 0.0, torch.where(point, torch.inf, finite))
 
 
@@ -86,9 +86,9 @@ def gamma_gamma(p: Gamma, q: Gamma) -> Tensor:
     near = (c.abs() < 0.5) & (d.abs() < 0.5)  # of near neighbours c and d are exact, but not x - 1
     c, d = torch.where(near, c, 0.0), torch.where(near, d, 0.0)
     rates = torch.log(p.c) + torch.log(q.d) - torch.log(p.d)
-    far = deviance(q.c, saturated(p.c * saturated(q.d / p.d)), rates)
+    far = deviance(q.c, clamped(p.c * clamped(q.d / p.d)), rates)
     means = torch.where(near, q.c * excess(c - d - c * d, (1 + c) * (1 - d)), far)
-    return saturated(saturated(means) + _gamma_shapes(p.c, q.c))
+    return clamped(clamped(means) + _gamma_shapes(p.c, q.c))
 
 
 def gamma_gaussian(p: Gamma, q: Gaussian) -> Tensor:
@@ -97,7 +97,7 @@ def gamma_gaussian(p: Gamma, q: Gaussian) -> Tensor:
     J = 1/2c + (c - 1) μ'(c) - μ(c). The paper prints the prior's term as ½ λ c(c+1) where ½ λ c(c+1)/d² belongs.
     """
     lack = 0.5 / p.c + (p.c - 1) * stirling.slope(p.c) - stirling.remainder(p.c)
-    return gaussian_gaussian(Gaussian.unchecked(p.mean, p.variance), q) + saturated(lack)
+    return gaussian_gaussian(Gaussian.unchecked(p.mean, p.variance), q) + clamped(lack)
 
 
 def inverse_gamma_inverse_gamma(p: InverseGamma, q: InverseGamma) -> Tensor:
@@ -107,7 +107,7 @@ def inverse_gamma_inverse_gamma(p: InverseGamma, q: InverseGamma) -> Tensor:
 
 def rayleigh_rayleigh(p: Rayleigh, q: Rayleigh) -> Tensor:
     """F(σ_p²/σ_q²)."""
-    return saturated(excess_of_ratio(p.sigma2, q.sigma2))
+    return clamped(excess_of_ratio(p.sigma2, q.sigma2))
 
 
 def poisson_poisson(p: Poisson, q: Poisson) -> Tensor:
@@ -127,32 +127,32 @@ def negative_binomial_negative_binomial(p: NegativeBinomial, q: NegativeBinomial
         (q.n - p.n).abs() <= 1e-6 * p.n, q.n - p.n, "kl of negative binomials expects n with difference 0", hint
     )
     trials = bernoulli_bernoulli(Bernoulli.unchecked(p.p), Bernoulli.unchecked(q.p))
-    return torch.where(trials.isinf(), torch.inf, saturated(saturated(p.n / (1 - p.p)) * trials))
+    return torch.where(trials.isinf(), torch.inf, clamped(clamped(p.n / (1 - p.p)) * trials))
 
 
 def inverse_gaussian_inverse_gaussian(p: InverseGaussian, q: InverseGaussian) -> Tensor:
     """½ F(λ_q/λ_p) + λ_q (μ_p - μ_q)² / 2 μ_p μ_q²."""
-    z = saturated(q.lam.sqrt() / p.mu.sqrt()) * ((p.mu - q.mu) / q.mu)
-    return saturated(0.5 * (excess_of_ratio(q.lam, p.lam) + z**2))
+    z = clamped(q.lam.sqrt() / p.mu.sqrt()) * ((p.mu - q.mu) / q.mu)
+    return clamped(0.5 * (excess_of_ratio(q.lam, p.lam) + z**2))
 
 
 def gumbel_gumbel(p: Gumbel, q: Gumbel) -> Tensor:
     """Extreme values with ρ = β_p/β_q, z = (μ_q - μ_p)/β_q."""
     scale, scale0 = (torch.as_tensor(value).to(p.mu).double() for value in (p.scale, q.scale))
-    return saturated(_extreme_values(difference(q.mu.double(), p.mu.double(), scale0), scale, scale0), p.dtype)
+    return clamped(_extreme_values(difference(q.mu.double(), p.mu.double(), scale0), scale, scale0), p.dtype)
 
 
 def weibull_weibull(p: Weibull, q: Weibull) -> Tensor:
     """That of the Gumbel variables -log x: ρ = k_q/k_p, z = k_q log(λ_p/λ_q)."""
     shape, shape0 = (torch.as_tensor(value).to(p.lam).double() for value in (p.shape, q.shape))
-    z = saturated(shape0 * log_ratio(p.lam.double(), q.lam.double()))
-    return saturated(_extreme_values(z, shape0, shape), p.dtype)
+    z = clamped(shape0 * log_ratio(p.lam.double(), q.lam.double()))
+    return clamped(_extreme_values(z, shape0, shape), p.dtype)
 
 
 def pareto_pareto(p: Pareto, q: Pareto) -> Tensor:
     """F(α_q/α_p) + α_q log(x_p/x_q) for minima x_p ≥ x_q; infinite where p has mass below q's minimum."""
     x, x0 = (torch.as_tensor(value).to(p.alpha) for value in (p.x_min, q.x_min))
-    finite = saturated(excess_of_ratio(q.alpha, p.alpha) + saturated(q.alpha * log_ratio(x, x0)))
+    finite = clamped(excess_of_ratio(q.alpha, p.alpha) + clamped(q.alpha * log_ratio(x, x0)))
     return torch.where(x >= x0, finite, torch.inf)
 
 
@@ -162,14 +162,14 @@ def beta_beta(p: Beta, q: Beta) -> Tensor:
     With G(c) the divergence of gammas of those shapes at equal means, shapes add G(c) + G(d) - G(c+d).
     """
     (c, d), (c0, d0) = ((member.c.double(), member.d.double()) for member in (p, q))
-    n, n0 = saturated(c + d), saturated(c0 + d0)
+    n, n0 = clamped(c + d), clamped(c0 + d0)
     by_c, by_d, by_c0, by_d0 = c / n, d / n, c0 / n0, d0 / n0
     gap = by_c * by_d0 - by_d * by_c0  # of the means; their own difference would have fewer digits
     means = _rates(by_c0, by_c, gap, torch.log(c) - torch.log(n)) + _rates(
         by_d0, by_d, -gap, torch.log(d) - torch.log(n)
     )
     shapes = _gamma_shapes(c, c0) + _gamma_shapes(d, d0) - _gamma_shapes(n, n0)
-    return saturated((saturated(n0 * means) + shapes).clamp_min(0.0), p.dtype)
+    return clamped((clamped(n0 * means) + shapes).clamp_min(0.0), p.dtype)
 
 
 def _rates(c: Tensor, c0: Tensor, gap: Tensor, log_c0: Tensor | None = None) -> Tensor:
@@ -183,19 +183,19 @@ def _rates(c: Tensor, c0: Tensor, gap: Tensor, log_c0: Tensor | None = None) -> 
 def _gamma_shapes(c: Tensor, c0: Tensor) -> Tensor:
     """KL of gammas of equal mean, ½ F(c0/c) and the Bregman divergence of μ (in float64: it cancels for c ≈ c0)."""
     a, b = c.double(), c0.double()
-    rest = stirling.remainder(b) - stirling.remainder(a) - saturated(stirling.tangent(a, b - a))
-    return saturated(saturated(0.5 * excess_of_ratio(c0, c)) + saturated(rest.clamp_min(0.0), c.dtype))
+    rest = stirling.remainder(b) - stirling.remainder(a) - clamped(stirling.tangent(a, b - a))
+    return clamped(clamped(0.5 * excess_of_ratio(c0, c)) + clamped(rest.clamp_min(0.0), c.dtype))
 
 
 def _extreme_values(z: Tensor, a: Tensor, b: Tensor) -> Tensor:
     """F(e^z Γ(1+ρ)) + log Γ(ρ) + γ (ρ - 1) with ρ = a/b, two parts ≥ 0."""
-    rho, log_rho = saturated(a / b), log_ratio(a, b)
-    log_gamma = saturated(torch.lgamma(1 + rho))
-    log_x = saturated(z + log_gamma)
+    rho, log_rho = clamped(a / b), log_ratio(a, b)
+    log_gamma = clamped(torch.lgamma(1 + rho))
+    log_x = clamped(z + log_gamma)
     near = log_x.abs() < 0.25
     small = torch.expm1(torch.where(near, log_x, 0.0))
     means = torch.where(near, excess(small, 1 + small), torch.exp(log_x) - 1 - log_x)
-    return saturated(means) + saturated(log_gamma - log_rho + EULER * (rho - 1))
+    return clamped(means) + clamped(log_gamma - log_rho + EULER * (rho - 1))
 
 
 _TABLE: dict[tuple[type, type], Callable[[Any, Any], Tensor]] = {

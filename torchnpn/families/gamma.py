@@ -16,8 +16,8 @@ from torchnpn.families import checks, stirling, tails
 from torchnpn.families.base import ExponentialFamily
 from torchnpn.families.deviance import deviance
 from torchnpn.families.limits import positive_moments, stored
-from torchnpn.families.saturation import positive, saturated
 from torchnpn.families.tails import Array, Tails
+from torchnpn.finite import clamped, positive
 from torchnpn.moments import Moments
 
 _LARGE = 1e20  # from here on 1 + x is x in every type
@@ -41,7 +41,7 @@ class Gamma(ExponentialFamily):
     @property
     def moments(self) -> Moments:
         mean = self.c / self.d
-        return Moments(saturated(mean), saturated(mean / self.d))  # d² may overflow
+        return Moments(clamped(mean), clamped(mean / self.d))  # d² may overflow
 
     @classmethod
     def project(cls, x: Moments) -> Self:
@@ -77,7 +77,7 @@ class Gamma(ExponentialFamily):
         return stats.gamma(c, scale=1 / d)
 
     def _log_density(self, y: Tensor) -> Tensor:
-        return log_density(self.c, saturated(self.d * y), torch.log(self.d) + torch.log(y)) - torch.log(y)
+        return log_density(self.c, clamped(self.d * y), torch.log(self.d) + torch.log(y)) - torch.log(y)
 
     def _draw(self, shape: torch.Size, generator: torch.Generator | None) -> Tensor:
         return positive(torch.exp(log_draw(self.c, shape, generator) - torch.log(self.d)), self.dtype)
@@ -115,7 +115,7 @@ def log_draw(c: Tensor, shape: torch.Size, generator: torch.Generator | None) ->
     small = c < 1
     log_x = torch.log(torch._standard_gamma(torch.where(small, c + 1, c), generator=generator))
     u = torch.rand(shape, dtype=c.dtype, device=c.device, generator=generator)
-    return saturated(log_x + torch.where(small, torch.log1p(-u) / c, 0.0))
+    return clamped(log_x + torch.where(small, torch.log1p(-u) / c, 0.0))
 
 
 def log_mean_exp(c: Tensor | float, x: Tensor, log_x: Tensor) -> Tensor:

@@ -12,8 +12,8 @@ from torch import Tensor
 
 from torchnpn.families import checks, tails
 from torchnpn.families.base import ExponentialFamily, zero_if_point
-from torchnpn.families.saturation import difference, saturated
 from torchnpn.families.tails import Array, Tails
+from torchnpn.finite import clamped, difference
 from torchnpn.moments import Moments
 
 
@@ -42,14 +42,14 @@ class Gaussian(ExponentialFamily):
         """Infinite for a point, but for m/s = 0 where m = 0."""
         point, s = self.s == 0, torch.where(self.s == 0, 1.0, self.s)
         m = torch.where(point & (self.m != 0), torch.copysign(torch.full_like(self.m, torch.inf), self.m), self.m)
-        return torch.where(point, m, saturated(m / s)), torch.where(point, -torch.inf, saturated(-0.5 / s))
+        return torch.where(point, m, clamped(m / s)), torch.where(point, -torch.inf, clamped(-0.5 / s))
 
     @staticmethod
     def log_partition(*eta: Tensor) -> Tensor:
         return -(eta[0] ** 2) / (4 * eta[1]) - 0.5 * torch.log(-2 * eta[1])
 
     def _log_mean_exp(self, t: float) -> Tensor:
-        return saturated(t * (0.5 * t * self.s - self.m))
+        return clamped(t * (0.5 * t * self.s - self.m))
 
     def _log_mean_exp_gap(self, t: float) -> Tensor:
         return t * (t * self.s) + torch.zeros_like(self.m)
@@ -86,7 +86,7 @@ class Gaussian(ExponentialFamily):
         wide, levels = self.to(torch.float64), torch.as_tensor(self._levels(q), device=self.device)
         point, end = wide.s == 0, (levels == 0) | (levels == 1)
         std, z = torch.where(point, 1.0, wide.s).sqrt(), torch.special.ndtri(levels)
-        inner = saturated(torch.where(point, wide.m, wide.m + std * torch.where(end, 0.0, z)), self.dtype)
+        inner = clamped(torch.where(point, wide.m, wide.m + std * torch.where(end, 0.0, z)), self.dtype)
         return torch.where(end & ~point, z.to(self.dtype), inner)
 
     def _tails(self, y: Array) -> Tails:

@@ -15,8 +15,8 @@ from torch.nn.functional import logsigmoid
 from torchnpn.families import checks
 from torchnpn.families.base import ExponentialFamily
 from torchnpn.families.limits import widened
-from torchnpn.families.saturation import difference, saturated
 from torchnpn.families.tails import Array, Tails
+from torchnpn.finite import clamped, difference
 from torchnpn.moments import Moments
 
 EULER = 0.5772156649015329  # γ, the mean of the standard Gumbel distribution
@@ -41,26 +41,26 @@ class Gumbel(ExponentialFamily):
         wide = self.widened()
         scale = wide._like(wide.scale)
         variance = (math.pi**2 / 6) * scale**2 + torch.zeros_like(wide.mu)
-        return Moments(saturated(wide.mu + EULER * scale, self.dtype), saturated(variance, self.dtype))
+        return Moments(clamped(wide.mu + EULER * scale, self.dtype), clamped(variance, self.dtype))
 
     @classmethod
     def project(cls, x: Moments, scale: Tensor | float = 1.0) -> Self:
         """μ = m - γβ: keeps the mean. E exp(-x/β), which the moment projection would keep, needs more than m, s."""
-        return cls.unchecked(saturated(widened(x).mean - EULER * scale, x.mean.dtype), scale)
+        return cls.unchecked(clamped(widened(x).mean - EULER * scale, x.mean.dtype), scale)
 
     @property
     def natural(self) -> tuple[Tensor, ...]:
-        return (saturated(-torch.exp(self.mu / self.scale)),)
+        return (clamped(-torch.exp(self.mu / self.scale)),)
 
     @staticmethod
     def log_partition(*eta: Tensor) -> Tensor:
         return -torch.log(-eta[0])
 
     def _log_mean_exp(self, t: float) -> Tensor:
-        return log_mean_exp(math.log(t) - saturated(self.mu / self.scale))
+        return log_mean_exp(math.log(t) - clamped(self.mu / self.scale))
 
     def _log_mean_exp_gap(self, t: float) -> Tensor:
-        return log_mean_exp_gap(math.log(t) - saturated(self.mu / self.scale))
+        return log_mean_exp_gap(math.log(t) - clamped(self.mu / self.scale))
 
     def to_torch(self, validate_args: bool | None = None) -> torch.distributions.Gumbel:
         return torch.distributions.Gumbel(self.mu, self.scale, validate_args)

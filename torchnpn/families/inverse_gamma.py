@@ -15,8 +15,8 @@ from torch.distributions import constraints
 from torchnpn.families import checks, gamma, tails
 from torchnpn.families.base import ExponentialFamily
 from torchnpn.families.limits import positive_moments, stored
-from torchnpn.families.saturation import positive, saturated
 from torchnpn.families.tails import Array, Tails
+from torchnpn.finite import clamped, positive
 from torchnpn.moments import Moments
 
 
@@ -39,9 +39,9 @@ class InverseGamma(ExponentialFamily):
     def moments(self) -> Moments:
         """b/(a - 1), infinite for a ≤ 1, and b²/((a - 1)² (a - 2)), infinite for a ≤ 2."""
         one, two = self.a > 1, self.a > 2
-        mean = saturated(self.b / torch.where(one, self.a - 1, 1.0))
+        mean = clamped(self.b / torch.where(one, self.a - 1, 1.0))
         std = mean / torch.where(two, self.a - 2, 1.0).sqrt()  # its square may overflow, as mean² may before it shrinks
-        return Moments(torch.where(one, mean, torch.inf), torch.where(two, saturated(std**2), torch.inf))
+        return Moments(torch.where(one, mean, torch.inf), torch.where(two, clamped(std**2), torch.inf))
 
     @classmethod
     def project(cls, x: Moments) -> Self:
@@ -78,7 +78,7 @@ class InverseGamma(ExponentialFamily):
 
     def _log_density(self, y: Tensor) -> Tensor:
         log_z = torch.log(self.b) - torch.log(y)
-        return gamma.log_density(self.a, saturated(self.b / y), log_z) - torch.log(y)
+        return gamma.log_density(self.a, clamped(self.b / y), log_z) - torch.log(y)
 
     def _draw(self, shape: torch.Size, generator: torch.Generator | None) -> Tensor:
         return positive(torch.exp(torch.log(self.b) - gamma.log_draw(self.a, shape, generator)), self.dtype)

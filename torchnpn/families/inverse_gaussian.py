@@ -14,8 +14,8 @@ from torch.distributions import constraints
 from torchnpn.families import checks, tails
 from torchnpn.families.base import ExponentialFamily
 from torchnpn.families.limits import positive_moments, stored
-from torchnpn.families.saturation import positive, saturated
 from torchnpn.families.tails import Array, Tails
+from torchnpn.finite import clamped, positive
 from torchnpn.moments import Moments
 
 
@@ -35,7 +35,7 @@ class InverseGaussian(ExponentialFamily):
     @property
     def moments(self) -> Moments:
         mu, lam = torch.broadcast_tensors(self.mu, self.lam)
-        return Moments(mu, saturated((mu * (mu.sqrt() / lam.sqrt())) ** 2))
+        return Moments(mu, clamped((mu * (mu.sqrt() / lam.sqrt())) ** 2))
 
     @classmethod
     def project(cls, x: Moments) -> Self:
@@ -50,7 +50,7 @@ class InverseGaussian(ExponentialFamily):
 
     @property
     def natural(self) -> tuple[Tensor, ...]:
-        return saturated(-0.5 * (self.lam.sqrt() / self.mu) ** 2), -0.5 * self.lam
+        return clamped(-0.5 * (self.lam.sqrt() / self.mu) ** 2), -0.5 * self.lam
 
     @staticmethod
     def log_partition(*eta: Tensor) -> Tensor:
@@ -87,12 +87,12 @@ class InverseGaussian(ExponentialFamily):
     def _draw(self, shape: torch.Size, generator: torch.Generator | None) -> Tensor:
         """Michael, Schucany and Haas (1976): a root of (x - μ)² λ = μ² x z², or μ² over it."""
         z2 = torch.randn(shape, dtype=self.dtype, device=self.device, generator=generator) ** 2
-        w = saturated(z2 * (self.mu / self.lam))
+        w = clamped(z2 * (self.mu / self.lam))
         large = w > _LARGE
         safe = torch.where(large, 0.0, w)
         root = 2 / (2 + safe + torch.sqrt(safe * (safe + 4)))  # the smaller one, in units of μ; λ/z² for large w
         low = torch.where(large, self.lam / z2, self.mu * root)
-        high = torch.where(large, saturated(self.mu * w), self.mu / root)
+        high = torch.where(large, clamped(self.mu * w), self.mu / root)
         u = torch.rand(shape, dtype=self.dtype, device=self.device, generator=generator)
         return positive(torch.where(u <= 1 / (1 + torch.where(large, 0.0, root)), low, high), self.dtype)
 

@@ -12,8 +12,7 @@ import torch
 from torch import Tensor
 
 from torchnpn.families.base import zero_if_point
-from torchnpn.families.saturation import positive
-from torchnpn.finite import cast
+from torchnpn.finite import cast, positive
 from torchnpn.moments import Moments
 
 

@@ -17,8 +17,8 @@ from torchnpn.families.base import ExponentialFamily, zero_if_point
 from torchnpn.families.deviance import deviance
 from torchnpn.families.gamma import log_draw
 from torchnpn.families.limits import eps, positive_moments, stored, widened
-from torchnpn.families.saturation import saturated
 from torchnpn.families.tails import Array, Tails
+from torchnpn.finite import clamped
 from torchnpn.moments import Moments
 
 
@@ -39,8 +39,8 @@ class NegativeBinomial(ExponentialFamily):
 
     @property
     def moments(self) -> Moments:
-        mean = saturated(self.n * (self.p / (1 - self.p)))
-        return Moments(mean, saturated(mean / (1 - self.p)))
+        mean = clamped(self.n * (self.p / (1 - self.p)))
+        return Moments(mean, clamped(mean / (1 - self.p)))
 
     @classmethod
     def project(cls, x: Moments, n: Tensor | float | None = None) -> Self:
@@ -93,7 +93,7 @@ class NegativeBinomial(ExponentialFamily):
         """
         zero = y == 0
         y, p = torch.where(zero, 1.0, y), torch.where(zero, 0.5, self.p)
-        N = saturated(self.n + y)
+        N = clamped(self.n + y)
         lack = deviance(self.n, N * (1 - p)) + deviance(y, N * p, torch.log(N) + torch.log(p))
         rest = stirling.remainder(N) - stirling.remainder(self.n) - stirling.remainder(y)
         lead = 0.5 * (torch.log(self.n) - torch.log(N) - torch.log(y) - math.log(2 * math.pi))

@@ -17,8 +17,8 @@ from torchnpn.families.base import ExponentialFamily
 from torchnpn.families.deviance import log_ratio
 from torchnpn.families.gamma import log_mean_exp, log_mean_exp_gap
 from torchnpn.families.limits import eps, positive_mean, stored
-from torchnpn.families.saturation import saturated
 from torchnpn.families.tails import Array, Tails
+from torchnpn.finite import clamped
 from torchnpn.moments import Moments
 
 
@@ -42,10 +42,10 @@ class Pareto(ExponentialFamily):
         alpha, x_min = wide.alpha, wide._like(wide.x_min)
         one, two = alpha > 1, alpha > 2
         above = torch.where(one, alpha - 1, 1.0)
-        mean = saturated(x_min * (alpha / above), self.dtype)
+        mean = clamped(x_min * (alpha / above), self.dtype)
         std = x_min / above * torch.sqrt(alpha / torch.where(two, alpha - 2, 1.0))
         infinite = torch.full_like(mean, torch.inf)
-        return Moments(torch.where(one, mean, infinite), torch.where(two, saturated(std**2, self.dtype), infinite))
+        return Moments(torch.where(one, mean, infinite), torch.where(two, clamped(std**2, self.dtype), infinite))
 
     @classmethod
     def project(cls, x: Moments, x_min: Tensor | float = 1.0) -> Self:

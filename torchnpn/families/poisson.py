@@ -16,8 +16,8 @@ from torchnpn.families import checks, stirling, tails
 from torchnpn.families.base import ExponentialFamily, zero_if_point
 from torchnpn.families.deviance import deviance
 from torchnpn.families.limits import widened
-from torchnpn.families.saturation import saturated
 from torchnpn.families.tails import Array, Tails
+from torchnpn.finite import clamped
 from torchnpn.moments import Moments
 
 
@@ -59,10 +59,10 @@ class Poisson(ExponentialFamily):
         """c = (R - b)/4 with b = 1 - 2m, R² = b² + 8s, as 2s/(b + R) where R - b cancels; singular at m = ½, s = 0."""
         wide = widened(x)
         s, b = zero_if_point(wide), 1 - 2 * wide.mean
-        R = torch.hypot(saturated(b), (8 * s).clamp_min(torch.finfo(b.dtype).tiny).sqrt())  # b² may overflow
+        R = torch.hypot(clamped(b), (8 * s).clamp_min(torch.finfo(b.dtype).tiny).sqrt())  # b² may overflow
         small = b > 0
         c = torch.where(small, 2 * s / (torch.where(small, b, 1.0) + R), (R - b) / 4)
-        return cls.unchecked(saturated(c, x.mean.dtype))
+        return cls.unchecked(clamped(c, x.mean.dtype))
 
     @classmethod
     def check_moments(cls, x: Moments) -> None:
@@ -116,8 +116,8 @@ _NORMAL = 1e12  # a count of a larger rate is normal, to six digits of its distr
 
 def draw(rate: Tensor, generator: torch.Generator | None) -> Tensor:
     """A count for each rate ≥ 0; from the normal limit where whole numbers of 64 bits could overflow."""
-    rate = saturated(rate)
+    rate = clamped(rate)
     large = rate > _NORMAL
     counts = torch.poisson(torch.where(large, 0.0, rate), generator=generator)
     normal = torch.randn(rate.shape, dtype=rate.dtype, device=rate.device, generator=generator)
-    return torch.where(large, torch.round(saturated(rate + rate.sqrt() * normal)), counts)
+    return torch.where(large, torch.round(clamped(rate + rate.sqrt() * normal)), counts)

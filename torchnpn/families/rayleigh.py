@@ -16,8 +16,8 @@ from torchnpn.families import checks
 from torchnpn.families.base import ExponentialFamily, zero_if_point
 from torchnpn.families.gamma import log_mean_exp, log_mean_exp_gap
 from torchnpn.families.limits import eps, positive_mean, stored, widened
-from torchnpn.families.saturation import positive, saturated
 from torchnpn.families.tails import Array, Tails
+from torchnpn.finite import clamped, positive
 from torchnpn.moments import Moments
 
 
@@ -51,7 +51,7 @@ class Rayleigh(ExponentialFamily):
 
     @property
     def natural(self) -> tuple[Tensor, ...]:
-        return (saturated(-0.5 / self.sigma2),)
+        return (clamped(-0.5 / self.sigma2),)
 
     @staticmethod
     def log_partition(*eta: Tensor) -> Tensor:

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from torchnpn.families import checks
-from torchnpn.families.saturation import saturated
+from torchnpn.finite import clamped
 
 _LOG_2PI = math.log(2 * math.pi)
 
@@ -45,5 +45,5 @@ class GaussianScaleMixture:
     def log_prob(self, y: Tensor | float) -> Tensor:
         """Log density of `y`, element by element."""
         y = torch.as_tensor(y, dtype=self.weights.dtype, device=self.weights.device)[..., None]
-        log_normal = saturated(-0.5 * ((y / self.variances.sqrt()) ** 2 + torch.log(self.variances) + _LOG_2PI))
-        return saturated(torch.logsumexp(torch.log(self.weights) + log_normal, dim=-1))
+        log_normal = clamped(-0.5 * ((y / self.variances.sqrt()) ** 2 + torch.log(self.variances) + _LOG_2PI))
+        return clamped(torch.logsumexp(torch.log(self.weights) + log_normal, dim=-1))

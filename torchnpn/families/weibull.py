@@ -17,8 +17,8 @@ from torchnpn.families.base import ExponentialFamily
 from torchnpn.families.deviance import log_ratio
 from torchnpn.families.gumbel import log_mean_exp, log_mean_exp_gap
 from torchnpn.families.limits import positive_mean, stored
-from torchnpn.families.saturation import positive, saturated
 from torchnpn.families.tails import Array, Tails
+from torchnpn.finite import clamped, positive
 from torchnpn.moments import Moments
 
 
@@ -42,7 +42,7 @@ class Weibull(ExponentialFamily):
         log_mean = torch.log(wide.lam) + _log_gamma(self.shape, 1).to(wide.lam)
         log_std = log_mean + 0.5 * _log_relative_variance(self.shape).to(wide.lam)
         mean, variance = torch.exp(log_mean), torch.exp(2 * log_std)
-        return Moments(saturated(mean, self.dtype), saturated(variance, self.dtype))
+        return Moments(clamped(mean, self.dtype), clamped(variance, self.dtype))
 
     @classmethod
     def project(cls, x: Moments, shape: Tensor | float = 1.0) -> Self:
@@ -57,7 +57,7 @@ class Weibull(ExponentialFamily):
 
     @property
     def natural(self) -> tuple[Tensor, ...]:
-        return (saturated(-(self.lam**-self.shape)),)
+        return (clamped(-(self.lam**-self.shape)),)
 
     @staticmethod
     def log_partition(*eta: Tensor) -> Tensor:
@@ -70,7 +70,7 @@ class Weibull(ExponentialFamily):
         return log_mean_exp_gap(self._log_x(t))
 
     def _log_x(self, t: float) -> Tensor:
-        return math.log(t) + saturated(self.shape * torch.log(self.lam))  # x = t λ^k itself may overflow
+        return math.log(t) + clamped(self.shape * torch.log(self.lam))  # x = t λ^k itself may overflow
 
     def to_torch(self, validate_args: bool | None = None) -> torch.distributions.Weibull:
         return torch.distributions.Weibull(self.lam, self._like(self.shape), validate_args)
@@ -82,7 +82,7 @@ class Weibull(ExponentialFamily):
     def _log_density(self, y: Tensor) -> Tensor:
         """log k - log y + w - e^w with w = k log(y/λ)."""
         k = self._like(self.shape)
-        w = saturated(k * log_ratio(y, self.lam))
+        w = clamped(k * log_ratio(y, self.lam))
         return torch.log(k) - torch.log(y) + w - torch.exp(w)
 
     def _draw(self, shape: torch.Size, generator: torch.Generator | None) -> Tensor:

@@ -12,7 +12,7 @@ from torch.distributions.constraints import Constraint
 
 from torchnpn.families import ExponentialFamily, checks
 from torchnpn.families.base import zero_if_point
-from torchnpn.families.saturation import saturated
+from torchnpn.finite import clamped
 from torchnpn.likelihoods import targets
 from torchnpn.likelihoods.categorical import Categorical
 from torchnpn.likelihoods.guards import narrowed, widened
@@ -33,7 +33,7 @@ class VarianceParts(NamedTuple):
     def of(cls, epistemic: Tensor, aleatoric: Tensor) -> VarianceParts:
         """Both parts in one shape, and their sum."""
         epistemic, aleatoric = torch.broadcast_tensors(epistemic, aleatoric)
-        return cls(saturated(epistemic + aleatoric), epistemic, aleatoric)
+        return cls(clamped(epistemic + aleatoric), epistemic, aleatoric)
 
 
 class LossGradient(NamedTuple):

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from torchnpn import maps
-from torchnpn.families.saturation import saturated
+from torchnpn.finite import clamped
 from torchnpn.likelihoods import targets
 from torchnpn.likelihoods.base import Array, Likelihood, LossGradient, VarianceParts, latent
 from torchnpn.likelihoods.categorical import Categorical, at_label
@@ -140,7 +140,7 @@ class Sigmoids(_Classes):
 def _against_others(o: Moments) -> Moments:
     """The logit x_k - log Σ_{j≠k} exp(x_j) of each class against all others: softmax(x)_k is its sigmoid."""
     m, s = latent(o)
-    m = saturated(m - m.detach().amax(-1, keepdim=True))
+    m = clamped(m - m.detach().amax(-1, keepdim=True))
     x = Moments(limited(m, _FAR_LOGIT), limited(s, _FAR_LOGIT))
     gap = x - log_sum_exp_of_others(x)
     assert gap.variance is not None

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from torchnpn import kernels
 from torchnpn.families import Gaussian
-from torchnpn.families.saturation import saturated
+from torchnpn.finite import clamped
 from torchnpn.likelihoods.base import (
     Array,
     Likelihood,
@@ -55,7 +55,7 @@ class GaussianNoise(Likelihood):
 
     def predict(self, o: Moments) -> Gaussian:
         m, s = latent(o)
-        return Gaussian.unchecked(*torch.broadcast_tensors(m, saturated(s + self.noise)))
+        return Gaussian.unchecked(*torch.broadcast_tensors(m, clamped(s + self.noise)))
 
     def variance_parts(self, o: Moments) -> VarianceParts:
         return VarianceParts.of(latent(o)[1], self.noise)
@@ -131,7 +131,7 @@ class HeteroscedasticGaussian(GaussianNoise):
 
     def predict(self, o: Moments) -> Gaussian:
         m, s, log_noise = self._split(*latent(o))
-        return Gaussian.unchecked(m, saturated(s + _mean_exp(log_noise)))
+        return Gaussian.unchecked(m, clamped(s + _mean_exp(log_noise)))
 
     def variance_parts(self, o: Moments) -> VarianceParts:
         _, s, log_noise = self._split(*latent(o))
@@ -192,13 +192,13 @@ class HeteroscedasticGaussian(GaussianNoise):
     def _split(self, m: Tensor, s: Tensor) -> tuple[Tensor, Tensor, Moments]:
         """m₁, s₁ and the moments of the log noise, through which no gradient reaches σ²."""
         (m, log_noise_m), (s, log_noise_s) = (x.chunk(2, dim=-1) for x in (m, s))
-        return m, s, Moments(saturated(self.log_noise.detach().to(m).unsqueeze(-2) + log_noise_m), log_noise_s)
+        return m, s, Moments(clamped(self.log_noise.detach().to(m).unsqueeze(-2) + log_noise_m), log_noise_s)
 
 
 def _mean_exp(x: Moments) -> Tensor:
     """E exp(x) = exp(m + s/2), within limits."""
     assert x.variance is not None
-    return torch.exp(limited(saturated(x.mean + 0.5 * x.variance), LOG_VARIANCE))
+    return torch.exp(limited(clamped(x.mean + 0.5 * x.variance), LOG_VARIANCE))
 
 
 def is_finite(result: LossGradient) -> bool:

@@ -8,8 +8,8 @@ import torch
 from torch import Tensor
 
 from torchnpn.families import ExponentialFamily, quantiles
-from torchnpn.families.saturation import saturated
 from torchnpn.families.tails import Array, Tails
+from torchnpn.finite import clamped
 from torchnpn.likelihoods.base import VarianceParts
 from torchnpn.likelihoods.categorical import Categorical
 from torchnpn.moments import Moments
@@ -44,7 +44,7 @@ class Mixture:
         mean, spread = _mean_and_variance(m)
         variance = _mean_and_variance(s)[0] + spread
         infinite = variance.isinf() & (s.isinf().any(0) | m.isinf().any(0))
-        return Moments(mean.to(m.dtype), torch.where(infinite, torch.inf, saturated(variance, m.dtype)))
+        return Moments(mean.to(m.dtype), torch.where(infinite, torch.inf, clamped(variance, m.dtype)))
 
     @property
     def mean(self) -> Tensor:
@@ -80,7 +80,7 @@ class Mixture:
             discrete=self.members.support.is_discrete,
             spacing=_SPACING,
         )
-        value = saturated(torch.as_tensor(found, device=own.device), own.dtype)
+        value = clamped(torch.as_tensor(found, device=own.device), own.dtype)
         at_end = ((levels == 0) | (levels == 1)).to(own.device)  # there the ends may be infinite
         return torch.where(at_end, torch.where(levels.to(own.device) == 0, low, high), value)
 
@@ -113,7 +113,7 @@ def mixture_parts(parts: VarianceParts, means: Tensor) -> VarianceParts:
     """
     epistemic = _mean_and_variance(parts.epistemic)[0] + _mean_and_variance(means)[1]
     aleatoric = _mean_and_variance(parts.aleatoric)[0]
-    return VarianceParts.of(*(saturated(part, means.dtype) for part in (epistemic, aleatoric)))
+    return VarianceParts.of(*(clamped(part, means.dtype) for part in (epistemic, aleatoric)))
 
 
 def _mean_and_variance(x: Tensor) -> tuple[Tensor, Tensor]:

@@ -15,7 +15,7 @@ from torch.nn import functional
 
 from torchnpn.families import Bernoulli, Gamma, Poisson, checks
 from torchnpn.families.limits import eps, positive_moments
-from torchnpn.families.saturation import saturated
+from torchnpn.finite import clamped
 from torchnpn.likelihoods import targets
 from torchnpn.likelihoods.base import Likelihood, VarianceParts, latent, of_rows, wide_latent
 from torchnpn.likelihoods.limits import held
@@ -139,8 +139,8 @@ class GammaWords(Likelihood):
 
     def _row_loss(self, o: Moments, y: Tensor) -> Tensor:
         p = self.predict(Moments(*wide_latent(o, torch.float32)))
-        y = saturated(y.to(p.c.dtype) + self.epsilon)
-        terms = torch.lgamma(p.c) - p.c * torch.log(p.d) - (p.c - 1) * torch.log(y) + saturated(p.d * y)
+        y = clamped(y.to(p.c.dtype) + self.epsilon)
+        terms = torch.lgamma(p.c) - p.c * torch.log(p.d) - (p.c - 1) * torch.log(y) + clamped(p.d * y)
         return of_rows(terms, o)
 
     def extra_repr(self) -> str:
