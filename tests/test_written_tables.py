@@ -14,7 +14,7 @@ import pyarrow as pa
 import pytest
 
 from torchnpn import tables
-from torchnpn.tables import numerals
+from torchnpn.tables import numerals, rewritten
 
 ROWS = 14  # of every table below; a target needs ten
 
@@ -311,3 +311,46 @@ def test_the_fast_way_reads_what_the_long_way_reads():
         both = numerals.read_otherwise(cells, read, mark), numerals.parse(cells, other)
         np.testing.assert_allclose(*(x.to_numpy(zero_copy_only=False) for x in both), rtol=1e-12)
         assert both[0].null_count > 500
+
+
+def german(value: float, decimals: int) -> str:
+    return f"{value:,.{decimals}f}".translate(str.maketrans(",.", ".,"))
+
+
+WAYS = {  # delimiter, and how a number is written
+    "plain": (",", lambda x, d: f"{x:.{d}f}"),
+    "English thousands": (",", lambda x, d: f"{x:,.{d}f}"),
+    "German": (";", german),
+    "German without thousands": (";", lambda x, d: f"{x:.{d}f}".replace(".", ",")),
+    "tabs": ("\t", german),
+    "Swiss": (";", lambda x, d: f"{x:,.{d}f}".replace(",", "'")),
+}
+
+
+@pytest.mark.parametrize("rows", [30, 2])
+@pytest.mark.parametrize("new", WAYS)
+@pytest.mark.parametrize("old", WAYS)
+def test_a_new_file_may_be_written_in_another_way(tmp_path, old, new, rows):
+    """12,345 in a German file is about twelve, also where the model learnt from English files."""
+    rng = np.random.default_rng(0)
+    values = {
+        "length": (rng.uniform(10, 900, 30).round(3), 3),  # each cell can be read both ways
+        "people": (rng.integers(1_000, 900_000, 30).astype(float), 0),
+        "share": (rng.uniform(0, 1, 30).round(2), 2),
+    }
+
+    def table(way: str, rows: int) -> tables.Table:
+        delimiter, write = WAYS[way]
+        lines = [values] + [[f'"{write(x[i], d)}"' for x, d in values.values()] for i in range(rows)]
+        path = tmp_path / "table.csv"
+        path.write_text("".join(delimiter.join(line) + "\n" for line in lines), encoding="utf-8")
+        return tables.open_table(path)
+
+    schema, _ = tables.find_schema(tables.survey(table(old, 30)), "nothing")
+    known = [rewritten.Known(column.name, column.notation, column.origin) for column in schema.columns]
+    other = table(new, rows)
+    (batch,) = other.batches()
+    found = rewritten.notations(known, batch, other.delimiter)
+    for name, (wanted, _) in values.items():
+        read, _ = found[name].read(tables.cells(batch[name]))
+        np.testing.assert_allclose(read.to_numpy(), wanted[:rows])

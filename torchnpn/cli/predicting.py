@@ -19,6 +19,7 @@ from torchnpn.cli.loading import load_model
 from torchnpn.cli.options import STDOUT, PredictOptions
 
 _MANY_CLASSES, _TOP = 20, 5
+_MARKS = {".": "point", ",": "comma"}
 
 
 def predict(model: Path, data: Path, wanted: PredictOptions) -> None:
@@ -29,11 +30,13 @@ def predict(model: Path, data: Path, wanted: PredictOptions) -> None:
     fitted.schema.check(table.names)
     _say_encoding(table)
     top = wanted.top if wanted.top is not None else _TOP if len(fitted.target.classes) > _MANY_CLASSES else 0
-    numbers = {one.name: one for one in fitted.schema.columns if isinstance(one, tables.Number)}
     with ExitStack() as stack:
         progress = stack.enter_context(bars())("Predicting")
         writer, row = None, 1
         for batch in table.batches(progress):
+            if writer is None:
+                fitted = _for_file(fitted, table, batch)
+                numbers = {one.name: one for one in fitted.schema.columns if isinstance(one, tables.Number)}
             predicted = fitted.predict(batch, wanted.level, row, top)
             if taken := predicted.keys() & kept:
                 fail(f"the input already has a column {min(taken)!r}. Leave it out with --keep or --bare.")
@@ -65,6 +68,9 @@ def evaluate(model: Path, data: Path, level: float) -> None:
     outcomes, row = [], 1
     with bars() as bar:
         for batch in table.batches(bar("Predicting")):
+            if row == 1:
+                fitted = _for_file(fitted, table, batch)
+                target = fitted.target
             found = tables.cells(batch[target.name], fitted.schema.missing)
             if found is None:
                 fail(f"column {target.name!r} holds {batch[target.name].type}; expected numbers or text.")
@@ -107,6 +113,21 @@ def _say_encoding(table: tables.Table) -> None:
     """On the error stream: the table itself may be printed."""
     if table.layout and table.layout.note:
         line(f"note: {table.label} is {table.layout.note}.")
+
+
+def _for_file(fitted: tables.TableModel, table: tables.Table, batch: pa.RecordBatch) -> tables.TableModel:
+    """The model for a file that may write its numbers in another way than the first one; says so where it does."""
+    adapted = fitted.for_file(batch, table.delimiter)
+    changed = {
+        new.name: new.notation.decimal
+        for old, new in zip(fitted.schema.columns, adapted.schema.columns, strict=True)
+        if isinstance(old, tables.Number) and isinstance(new, tables.Number) and old.notation != new.notation
+    }
+    if changed:
+        name, mark = next(iter(changed.items()))
+        more = f" and {len(changed) - 1} more" if len(changed) > 1 else ""
+        line(f"note: {table.label} writes {tables.shown(name)}{more} with a decimal {_MARKS[mark]}.")
+    return adapted
 
 
 def _few_digits(values: NDArray[Any]) -> pa.Array:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,7 +13,8 @@ from numpy.typing import NDArray
 from torchnpn.estimators import NPNClassifier, NPNRegressor
 from torchnpn.tables.judge import rows_at_once
 from torchnpn.tables.record import Record
-from torchnpn.tables.schema import Schema
+from torchnpn.tables.rewritten import Known, notations
+from torchnpn.tables.schema import Number, Schema
 from torchnpn.tables.target import Target
 
 _ESTIMATORS: dict[str, type[NPNRegressor] | type[NPNClassifier]] = {
@@ -36,6 +38,34 @@ class TableModel:
     target: Target
     estimator: NPNRegressor | NPNClassifier
     record: Record
+
+    def for_file(self, batch: pa.RecordBatch, delimiter: str = ",") -> TableModel:
+        """The same model, for a file that may write its numbers with another decimal mark.
+
+        Args:
+            batch: The first rows of the file.
+            delimiter: What stands between its cells.
+        """
+        schema, target = self.schema, self.target
+        known = [
+            Known(column.name, column.notation, column.origin)
+            for column in schema.columns
+            if isinstance(column, Number)
+        ]
+        if target.of_numbers:
+            known.append(Known(target.name, target.notation, 0.0 if target.is_class else target.marginal[0]))
+        found = notations(known, batch, delimiter, schema.missing)
+        columns = [
+            dataclasses.replace(column, notation=found[column.name])
+            if isinstance(column, Number) and column.name in found
+            else column
+            for column in schema.columns
+        ]
+        return dataclasses.replace(
+            self,
+            schema=dataclasses.replace(schema, columns=tuple(columns)),
+            target=dataclasses.replace(target, notation=found.get(target.name, target.notation)),
+        )
 
     def predict(
         self, batch: pa.RecordBatch, level: float = 0.9, first_row: int = 1, top: int = 0

@@ -60,7 +60,7 @@ _USUAL = {  # without currency and the like
 def parse(texts: pa.Array, decimal: str) -> pa.Array:
     """Cells as float64 under a decimal mark; null where a cell is null or no number."""
     if pc.all(pc.match_substring_regex(texts, _USUAL[decimal])).as_py():  # nulls do not count; a fifth of the time
-        digits = pc.replace_substring(texts, _other(decimal), "")
+        digits = pc.replace_substring(texts, other_mark(decimal), "")
         return pc.utf8_ltrim(pc.replace_substring(digits, COMMA, POINT), "+").cast(pa.float64())
     parts = pc.extract_regex(texts, _PATTERNS[decimal])
     part = {name: pc.struct_field(parts, name) for name in ("digits", "exponent", "percent", "open", "close")}
@@ -126,7 +126,7 @@ class Notation:
         texts = self.without_missing(found)
         if self.decimal == COMMA and (numbers := as_simple(texts, COMMA)) is not None:
             return numbers, np.zeros(len(found), bool)
-        own, other = (parse(texts, decimal) for decimal in (self.decimal, _other(self.decimal)))
+        own, other = (parse(texts, decimal) for decimal in (self.decimal, other_mark(self.decimal)))
         if not pc.any(_only(own, other)).as_py() and pc.any(_only(other, own)).as_py():
             own, other = other, own  # some cells need the other mark, and none this one
         numbers = pc.if_else(own.is_valid(), own, other)
@@ -189,5 +189,6 @@ def read_otherwise(texts: pa.Array, numbers: pa.Array, decimal: str) -> pa.Array
     return pc.if_else(grouped, pc.round(pc.multiply(numbers, 1000.0)), pc.if_else(has_mark, None, numbers))
 
 
-def _other(decimal: str) -> str:
+def other_mark(decimal: str) -> str:
+    """A comma for a point, and the other way round."""
     return COMMA if decimal == POINT else POINT

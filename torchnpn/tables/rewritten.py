@@ -1,0 +1,70 @@
+"""The decimal marks of a new file, which may be written in another way than the file that a model learnt from."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+import pyarrow as pa
+
+from torchnpn.tables.columns import Column, Reading
+from torchnpn.tables.numerals import COMMA, POINT, Notation, other_mark
+from torchnpn.tables.read import cells
+
+
+class Known(NamedTuple):
+    """A column of numbers as a model knows it."""
+
+    name: str
+    notation: Notation
+    middle: float  # of its numbers
+
+
+def notations(
+    known: Iterable[Known], batch: pa.RecordBatch, delimiter: str, missing: Sequence[str] = ()
+) -> dict[str, Notation]:
+    """How the first rows of a file write these columns.
+
+    A column's own cells decide; where all of them can be read both ways (1.234), it is the mark that the model knows,
+    unless the other columns contradict what the model knows of them. Where no cell of the file decides anything, and
+    what stands between the cells does not go with the known mark, it is the reading that is nearer to what the model
+    has learnt from.
+
+    Args:
+        known: Columns of numbers; those that the file lacks are left alone.
+        batch: The first rows.
+        delimiter: What stands between the cells of the file.
+        missing: Words for missing cells.
+    """
+    there = [column for column in known if column.name in batch.schema.names]
+    seen = {column.name: _seen(column.name, batch, missing) for column in there}
+    same = sum(seen[name].readings[notation.decimal].only for name, notation, _ in there)
+    different = sum(seen[name].readings[other_mark(notation.decimal)].only for name, notation, _ in there)
+    found = {}
+    for name, notation, middle in there:
+        own, other = (seen[name].readings[mark] for mark in (notation.decimal, other_mark(notation.decimal)))
+        if own.only != other.only:
+            changed = other.only > own.only
+        elif same or different:
+            changed = different > same
+        else:
+            usual = {",": POINT, ";": COMMA}.get(delimiter) == notation.decimal
+            changed = not usual and _distance(other, middle) < _distance(own, middle)
+        found[name] = Notation(other_mark(notation.decimal), notation.missing) if changed else notation
+    return found
+
+
+def _seen(name: str, batch: pa.RecordBatch, missing: Sequence[str]) -> Column:
+    column, found = Column(name), cells(batch[name], missing)
+    if found is not None and pa.types.is_string(found.type):
+        column.add(found, 1)
+    return column
+
+
+def _distance(reading: Reading, middle: float) -> float:
+    """By how many orders of magnitude a column's numbers lie away from what is known."""
+    here = abs(reading.low / 2 + reading.high / 2)
+    if not reading.cells or not here or not middle:
+        return math.inf
+    return abs(math.log(here) - math.log(abs(middle)))
