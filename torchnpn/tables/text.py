@@ -33,13 +33,17 @@ class Layout(NamedTuple):
     delimiter: str
     header: tuple[str, ...]  # as it stands in the file
     skipped: int  # lines before the header
+    titles: int = 0  # of them, those that are comments or a title
 
     @property
     def note(self) -> str:
-        """What is worth a word about the encoding."""
+        """What is worth a word, to follow "is"."""
+        said = []
         if self.encoding in ("cp1252", "latin-1"):
-            return "not UTF-8 text: read as Western European (Windows-1252), check accented letters"
-        return ""
+            said.append("not UTF-8 text: read as Western European (Windows-1252), check accented letters")
+        if self.titles:
+            said.append(f"read from line {self.skipped + 1} on, where the names of the columns stand")
+        return "; ".join(said)
 
 
 def find_layout(path: Path, label: str) -> Layout:
@@ -55,12 +59,30 @@ def find_layout(path: Path, label: str) -> Layout:
         raise TableError(f"{label} is empty. Expected a first line with the names of the columns.")
     hint = re.match(r"sep=(.)\r?\n", sample)  # Excel's own way to say it
     skipped = 1 if hint else 0
-    delimiter = hint[1] if hint else _delimiter(sample)
+    titles = 0 if hint else _titles(sample)
+    delimiter = hint[1] if hint else _delimiter("".join(_lines(sample)[titles:]))
     with opened(path) as file, io.TextIOWrapper(file, _codec(encoding), newline="") as lines:
-        for _ in range(skipped):
+        for _ in range(skipped + titles):
             lines.readline()
         header = next(filter(None, csv.reader(lines, delimiter=delimiter)), [])
-    return Layout(encoding, delimiter, tuple(header), skipped)
+    return Layout(encoding, delimiter, tuple(header), skipped + titles, titles)
+
+
+def _titles(sample: str) -> int:
+    """Lines above the header: comments that begin with # and have no delimiter, or a title with a blank line below."""
+    lines = _lines(sample)
+    simple = [not any(mark in line for mark in DELIMITERS) and '"' not in line for line in lines[:100]]
+    place = found = 0
+    while place + 1 < len(simple) and simple[place] and (lines[place].startswith("#") or not lines[place].strip()):
+        place += 1
+        found = place if lines[place - 1].strip() else found
+    if not found and len(simple) > 2 and simple[0] and lines[0].strip() and not lines[1].strip() and not simple[2]:
+        return 2
+    return found if found and not simple[place] else 0
+
+
+def _lines(sample: str) -> list[str]:
+    return list(io.StringIO(sample, newline=""))
 
 
 def names_of(header: tuple[str, ...], label: str) -> tuple[str, ...]:
