@@ -80,6 +80,27 @@ CASES = [
         ("Betrag: read as numbers with thousands separators",),
     ),
     Case(
+        "whole amounts with a dash for no cents",
+        rows("a;b;c", ["1'234.-;1.234,--;20/-", "5.-;5,-;1,000/-", "-7.-;-7,– €;Rs 3/-"]).encode(),
+        {"a": [1234, 5, -7], "b": [1234, 5, -7], "c": [20, 1000, 3]},
+        "negative_binomial",
+        ("is 1234",),
+    ),
+    Case(
+        "comments above the header",
+        ("# from the balance 2021\n#\n\n" + rows("a;b", ["1,5;2,5", "3,5;-1,5", "0;0"])).encode(),
+        {"a": [1.5, 3.5], "b": [2.5, -1.5]},
+        "gaussian",
+        ("read from line 3 on", "decimal comma"),
+    ),
+    Case(
+        "a title above the header",
+        ("Sales 2021\n\n" + rows("a,b,c", ["1.5,2.5,0.5", "3.5,0,-1.5", "1,1,2"])).encode(),
+        {"a": [1.5, 3.5, 1], "c": [0.5, -1.5, 2]},
+        "gaussian",
+        ("read from line 3 on",),
+    ),
+    Case(
         "thousands separators in quotation marks",
         rows("rooms,price", ['2,"1,234"', '3,"12,345,678"', "4,999"]).encode(),
         {"rooms": [2, 3, 4], "price": [1234, 12345678, 999]},
@@ -354,3 +375,9 @@ def test_a_new_file_may_be_written_in_another_way(tmp_path, old, new, rows):
     for name, (wanted, _) in values.items():
         read, _ = found[name].read(tables.cells(batch[name]))
         np.testing.assert_allclose(read.to_numpy(), wanted[:rows])
+
+
+def test_a_quotation_mark_that_never_closes_is_named(tmp_path):
+    (path := tmp_path / "data.csv").write_text('a,b\n1,x\n2,"y\n' + "3,z\n" * 20)
+    with pytest.raises(tables.TableError, match="quotation mark before 'y' never closes"):
+        read(path, {})

@@ -109,7 +109,7 @@ def _explained(error: Exception) -> tuple[str, int]:
     if isinstance(error, OSError):
         if error.errno is None:
             return str(error), OTHER
-        task = "read or write a file" if error.filename is None else f"read {_name(error.filename)}"
+        task = "write the output" if error.filename is None else f"read {_name(error.filename)}"  # files have names
         return f"cannot {task}: {_reason(error)}.", _status(error)
     if isinstance(error, MemoryError) or (isinstance(error, RuntimeError) and "memory" in str(error).lower()):
         return _NO_MEMORY, USAGE

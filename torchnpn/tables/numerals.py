@@ -49,7 +49,9 @@ def _pattern(decimal: str) -> str:
 
 
 _PATTERNS = {decimal: _pattern(decimal) for decimal in MARKS}
-
+_NO_CENTS = {  # 20.- in Switzerland, 20,-- in Germany, 20/- in India: a whole amount, not a negative one
+    decimal: rf"(\d)(?:\{decimal}[{_MINUS}\x{{2014}}]{{1,2}}|/-)(\D|$)" for decimal in MARKS
+}
 
 _USUAL = {  # without currency and the like
     POINT: r"^[+-]?(?:[1-9]\d{0,2}(?:,\d{3})+(?:\.\d*)?|\d+\.?\d*|\.\d+)$",
@@ -62,7 +64,7 @@ def parse(texts: pa.Array, decimal: str) -> pa.Array:
     if pc.all(pc.match_substring_regex(texts, _USUAL[decimal])).as_py():  # nulls do not count; a fifth of the time
         digits = pc.replace_substring(texts, other_mark(decimal), "")
         return pc.utf8_ltrim(pc.replace_substring(digits, COMMA, POINT), "+").cast(pa.float64())
-    parts = pc.extract_regex(texts, _PATTERNS[decimal])
+    parts = pc.extract_regex(pc.replace_substring_regex(texts, _NO_CENTS[decimal], r"\1\2"), _PATTERNS[decimal])
     part = {name: pc.struct_field(parts, name) for name in ("digits", "exponent", "percent", "open", "close")}
     signs = [pc.struct_field(parts, name) for name in ("sign", "second", "last")]
     digits = part["digits"]
@@ -83,8 +85,8 @@ def _is_minus(signs: pa.Array) -> pa.Array:
 
 
 def is_money(texts: pa.Array) -> pa.Array:
-    """Whether a cell has a currency or parentheses: then 24.000 has a thousands separator, not three decimals."""
-    return pc.match_substring_regex(texts, rf"{_CURRENCY}|[()]")
+    """Whether a cell has a currency, parentheses or /-: then 24.000 has a thousands separator, not three decimals."""
+    return pc.match_substring_regex(texts, rf"{_CURRENCY}|[()]|/-")
 
 
 def is_adorned(texts: pa.Array) -> pa.Array:

@@ -17,7 +17,7 @@ import pyarrow.csv
 import pyarrow.parquet
 
 from torchnpn.tables import excel, text
-from torchnpn.tables.errors import TableError
+from torchnpn.tables.errors import TableError, shown
 from torchnpn.tables.formats import is_gzip, table_format
 from torchnpn.tables.numerals import MISSING, blanked
 from torchnpn.tables.spool import is_pipe, spooled
@@ -154,10 +154,19 @@ def _csv_batches(table: Table, progress: Progress) -> Iterator[pa.RecordBatch]:
         _csv_reader(file, table.path, table.layout, ragged) as reader,
     ):
         for batch in reader:
+            _check_last_cell(batch, table.label)
             if batch.num_columns != len(table.names):
                 raise TableError(f"{table.label} changed while it was read. Start again.")
             yield batch.rename_columns(list(table.names))
             progress(min(file.tell() / size, 1.0))
+
+
+def _check_last_cell(batch: pa.RecordBatch, label: str) -> None:
+    """A quotation mark that never closes puts the rest of a file into one cell, with the end of its last line."""
+    last = batch.column(batch.num_columns - 1)[-1].as_py() if batch.num_rows and batch.num_columns else None
+    if last and last.endswith("\n") and "\n" in last[:-1]:
+        line = shown(last.splitlines()[0])
+        raise TableError(f"{label}: a quotation mark before {line} never closes, and takes in all lines that follow.")
 
 
 def _csv_reader(
@@ -215,7 +224,8 @@ def _not_gzip(label: str) -> TableError:
 def _reason(message: str, ragged: Sequence[pa.csv.InvalidRow]) -> str:
     if ragged:
         row = ragged[0]
-        return f": line {row.number} has {row.actual_columns} cells, the header {row.expected_columns}."
+        cells = "1 cell" if row.actual_columns == 1 else f"{row.actual_columns} cells"
+        return f": line {row.number} has {cells}, the header {row.expected_columns}."
     if "Empty CSV" in message:
         return " has a header and no rows."
     if "UTF8" in message:

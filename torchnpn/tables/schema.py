@@ -204,7 +204,8 @@ def _reason(column: columns.Column) -> str | None:
         return "holds one value only"
     if column.is_number:
         return None
-    if different > MOST_CATEGORIES and column.is_mostly_numbers and column.first_text:
+    is_various = not column.has_all_counts or (different > 10 and different > column.filled / 2)
+    if (is_various or different > MOST_CATEGORIES) and column.is_mostly_numbers and column.first_text:
         row, text = column.first_text
         return (
             f"holds numbers and text (row {row:,}: {shown(text)}); to use it, correct these cells, "
@@ -214,7 +215,7 @@ def _reason(column: columns.Column) -> str | None:
         return _DATES
     if not column.has_all_counts:
         return f"holds more than {different:,} different texts"
-    if different > 10 and different > column.filled / 2:
+    if is_various:
         return "holds a different text in nearly every row"
     return None
 
