@@ -87,6 +87,13 @@ CASES = [
         ("is 1234",),
     ),
     Case(
+        "a total in the last row",
+        (rows("kind;x;y", ["a;1;2,5", "b;2;-1", "a;3;0,5"]) + "Total;30;10\n").encode(),
+        {"kind": ["a", "b", "a"], "y": [2.5, -1, 0.5]},
+        "gaussian",
+        ("the last row looks like a total ('Total')", "decimal comma"),
+    ),
+    Case(
         "comments above the header",
         ("# from the balance 2021\n#\n\n" + rows("a;b", ["1,5;2,5", "3,5;-1,5", "0;0"])).encode(),
         {"a": [1.5, 3.5], "b": [2.5, -1.5]},

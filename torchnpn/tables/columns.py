@@ -33,6 +33,7 @@ _MOST_VALUES = 10_000  # different texts of a column that are counted
 _MOST_ODD = 20  # different words among numbers that can be taken for missing cells
 _ODD_SHARE = 0.02  # of the cells, that may be such words; a single cell always may
 _LEAST_NUMBERS = 8  # cells that must be numbers before a word among them is odd
+_TOTALS = {"total", "totals", "grand total", "sum", "summe", "gesamt", "insgesamt", "somme", "totale", "suma"}
 _MOST_WATCHED = 5_000_000  # whole numbers of a column that are compared to find identifiers
 
 
@@ -190,6 +191,7 @@ class Survey(NamedTuple):
     columns: dict[str, Column]
     unreadable: dict[str, pa.DataType]  # columns of Parquet types that are neither numbers nor text
     missing: tuple[str, ...] = ()  # the user's words for missing cells
+    total: str | None = None  # a word in the last row that says that it adds up the others
 
 
 def survey(
@@ -220,8 +222,19 @@ def survey(
                 else:
                     columns[name].add(found, rows + 1)
         rows += batch.num_rows
+        last = batch.slice(batch.num_rows - 1)
     settle(columns.values(), decimal, table.delimiter, missing)
-    return Survey(rows, columns, unreadable, tuple(missing))
+    return Survey(rows, columns, unreadable, tuple(missing), _total(last, columns))
+
+
+def _total(last: pa.RecordBatch, columns: dict[str, Column]) -> str | None:
+    """A word for a total in the last row that no other row has."""
+    for name, column in columns.items():
+        found = cells(last[name])
+        text = found[0].as_py() if found is not None and pa.types.is_string(found.type) else None
+        if text and text.rstrip(" :").lower() in _TOTALS and column.counts[text] == 1:
+            return str(text)
+    return None
 
 
 def settle(found: Iterable[Column], decimal: str | None, delimiter: str, missing: Sequence[str] = ()) -> None:
@@ -256,7 +269,7 @@ def _holds_numbers(column: Column, reading: Reading) -> bool:
 def notes(found: Survey) -> list[str]:
     """What was read in another way than it stands there: a sentence for each column, or for many that are alike."""
     styles: dict[str, list[Column]] = {}
-    said = []
+    said = [] if found.total is None else [f"the last row looks like a total ({shown(found.total)}): delete it if so."]
     for column in found.columns.values():
         if column.notation is None:
             continue
