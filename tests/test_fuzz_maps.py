@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from map_cases import CASES, each, gradients
 from torch import Tensor
 
-from torchnpn import families, kernels, maps
+from torchnpn import families, kernels, maps, nn
 from torchnpn.kernels.sparse_linear import SparseBatch
 from torchnpn.moments import Moments
 
@@ -335,3 +335,15 @@ def test_nan_is_never_hidden(operation):
     m, s = torch.full((POINTS,), 0.3), torch.full((POINTS,), 0.2)
     out = operation.call(m.clone().fill_(torch.nan), s)
     assert all(x is None or x.isnan().any() for x in out[:1])
+
+
+@pytest.mark.parametrize("family", ["gaussian", "gamma"])
+@pytest.mark.parametrize("dtype", TYPES, ids=str)
+def test_networks_of_any_weights_predict_finite_moments(family, dtype):
+    rng = generator(f"weights {family} {dtype}")
+    network = nn.mlp([3, 5, 2], family=family).to(dtype)
+    for size in (30.0, 90.0, 600.0, LARGEST[dtype], -LARGEST[dtype]):
+        for free in network.parameters():
+            free.data.fill_(size)
+        o = network(points(rng, dtype)[0][:300].reshape(100, 3).abs())
+        assert o.mean.isfinite().all() and o.variance.isfinite().all() and (o.variance >= 0).all()
