@@ -188,6 +188,30 @@ def test_divergences_are_sound(case, dtype, record_property):
 
 @every_case
 @every_type
+def test_gradients_of_densities_and_divergences_are_finite(case, dtype, record_property):
+    rng, inputs = generator(f"gradients {case.name} {dtype}"), 0
+    for _ in range(rounds(2)):
+        p, q = (members(case, rng, MEMBERS, dtype) for _ in range(2))
+        if case.name == "negative_binomial":
+            q = families.NegativeBinomial(p.n, q.p)
+        y = torch.stack([values(case, rng, p) for _ in range(2)])  # two for each member, whose gradients add up
+        leaves = [tensor.requires_grad_() for tensor in (*p._tensors(), *q._tensors(), y)]
+        for result in (p.log_prob(y), kl(p, q)):
+            ones = torch.ones_like(result)
+            for gradient in torch.autograd.grad(result, leaves, ones, allow_unused=True, materialize_grads=True):
+                assert gradient.isfinite().all()
+        inputs += 4 * MEMBERS
+    record_property("inputs", inputs)
+
+
+def test_gradients_of_a_divergence_of_far_probabilities_are_right():
+    p = torch.tensor(2.7e-31, requires_grad=True)
+    kl(families.Bernoulli(p), families.Bernoulli(torch.tensor(0.9))).backward()
+    assert float(p.grad) == pytest.approx(np.log(2.7e-31 / 0.9) - np.log(1 / 0.1), rel=1e-5)
+
+
+@every_case
+@every_type
 def test_moments_lead_to_a_member_or_an_error(case, dtype, record_property):
     rng = generator(f"from moments {case.name} {dtype}")
     for _ in range(rounds(40)):

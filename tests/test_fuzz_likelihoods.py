@@ -273,3 +273,10 @@ def test_predictions_refuse_undefined_targets(name):
         p.quantile(np.nan)
     with pytest.raises(ValueError, match="at least 1, got 0"):
         p.sample(0)
+
+
+def test_two_gradients_of_one_count_add_up_in_float16():
+    m = torch.tensor([[35.0], [51.9]], dtype=torch.float16, requires_grad=True)
+    y = torch.tensor([[1.0], [0.0]], dtype=torch.float16)
+    L.PoissonCounts(elbo=0.5).loss(Moments(m, torch.full_like(m, 1e-3)), y).sum().backward()
+    assert m.grad.isfinite().all() and (m.grad > 3e4).all()

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from map_cases import CASES, each, gradients
 from torch import Tensor
 
-from torchnpn import families, kernels, maps
+from torchnpn import families, kernels, maps, nn
 from torchnpn.kernels.sparse_linear import SparseBatch
 from torchnpn.moments import Moments
 
@@ -228,6 +228,32 @@ def test_finite_numbers_give_finite_values_and_gradients(operation, dtype, recor
     record_property("inputs", tried)
 
 
+@pytest.mark.parametrize("dtype", TYPES, ids=str)
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+def test_the_largest_gradient_that_comes_in_goes_on_as_a_finite_one(case, dtype, record_property):
+    m, s = (x.requires_grad_() for x in points(generator(f"up {case.name} {dtype}"), dtype))
+    out = case.map(Moments(m, s))
+    for sign in (1.0, -1.0):
+        up = torch.full_like(m, torch.finfo(dtype).max)
+        found = torch.autograd.grad(out, (m, s), [up, sign * up], retain_graph=True)
+        for name, g in zip(("∂m", "∂s"), found, strict=True):
+            assert g.isfinite().all(), _found(name, g, m, s)
+    record_property("inputs", 2 * POINTS)
+
+
+def test_a_step_of_points_has_a_gradient_of_zero():
+    x = torch.tensor([-1.0, 0.0, 2.0], requires_grad=True)
+    maps.heaviside(Moments(x)).mean.sum().backward()
+    assert x.grad.tolist() == [0, 0, 0]
+
+
+@pytest.mark.parametrize("dtype", TYPES, ids=str)
+def test_exponentials_of_gaussian_neurons_are_finite(dtype):
+    m, s = (x.requires_grad_() for x in points(generator(f"gaussian neurons {dtype}"), dtype))
+    out = maps.saturating(families.Gaussian.unchecked(m, s), 1.0)
+    assert out.mean.isfinite().all() and out.variance.isfinite().all() and (out.variance >= 0).all()
+
+
 NEURONS = [family for family in families.BY_NAME.values() if family is not families.Gaussian]
 
 
@@ -309,3 +335,15 @@ def test_nan_is_never_hidden(operation):
     m, s = torch.full((POINTS,), 0.3), torch.full((POINTS,), 0.2)
     out = operation.call(m.clone().fill_(torch.nan), s)
     assert all(x is None or x.isnan().any() for x in out[:1])
+
+
+@pytest.mark.parametrize("family", ["gaussian", "gamma"])
+@pytest.mark.parametrize("dtype", TYPES, ids=str)
+def test_networks_of_any_weights_predict_finite_moments(family, dtype):
+    rng = generator(f"weights {family} {dtype}")
+    network = nn.mlp([3, 5, 2], family=family).to(dtype)
+    for size in (30.0, 90.0, 600.0, LARGEST[dtype], -LARGEST[dtype]):
+        for free in network.parameters():
+            free.data.fill_(size)
+        o = network(points(rng, dtype)[0][:300].reshape(100, 3).abs())
+        assert o.mean.isfinite().all() and o.variance.isfinite().all() and (o.variance >= 0).all()

@@ -65,6 +65,22 @@ class _Cast(torch.autograd.Function):
         return cast(gradient, ctx.dtype), None
 
 
+class _Entering(torch.autograd.Function):
+    generate_vmap_rule = True
+
+    @staticmethod
+    def forward(x: Tensor) -> Tensor:
+        return x.view_as(x)
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Tensor], output: Tensor) -> None:
+        pass
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor) -> Tensor:
+        return torch.nan_to_num(gradient)
+
+
 def _in(dtype: torch.dtype, x: Tensor) -> Tensor:
     largest = torch.finfo(dtype).max
     return (x if largest >= torch.finfo(x.dtype).max else x.clamp(-largest, largest)).to(dtype)
@@ -82,7 +98,20 @@ def cast(x: Tensor, dtype: torch.dtype) -> Tensor:
     """`x` in the type `dtype`; what is beyond its largest number is that number, likewise for gradients."""
     if x.dtype == dtype:
         return x
+    if not (torch.is_grad_enabled() and x.requires_grad):
+        return _in(dtype, x)
     y: Tensor = _Cast.apply(x, dtype)
+    return y
+
+
+def entering(x: Tensor) -> Tensor:
+    """`x` itself, where it enters a formula that autograd goes through.
+
+    A gradient that overflows on its way back is the largest number, one that is undefined there (0 · ∞, ∞ - ∞) is zero.
+    """
+    if not (torch.is_grad_enabled() and x.requires_grad):
+        return x
+    y: Tensor = _Entering.apply(x)
     return y
 
 

@@ -16,7 +16,7 @@ from torch.utils import _pytree as pytree
 
 from torchnpn.families import checks, quantiles
 from torchnpn.families.tails import Array, Tails
-from torchnpn.finite import clamped
+from torchnpn.finite import cast, clamped, entering
 from torchnpn.moments import Moments
 
 _ORDINARY = 1e-15  # a t between it and its inverse is computed with in float32
@@ -167,8 +167,10 @@ class ExponentialFamily:
 
         Computed in float64. Infinite only where the density is zero or infinite; else within the type's finite numbers.
         """
-        wide = self.to(torch.float64)
-        y = wide._like(y)
+        y = cast(y, torch.float64) if isinstance(y, Tensor) and y.is_floating_point() else y
+        y = torch.as_tensor(y, dtype=torch.float64, device=self.device)
+        shape = torch.broadcast_tensors(y, *self._tensors())[0].shape
+        wide, y = self.entered(torch.float64, shape), entering(y.expand(shape))
         inside = wide._inside(y)
         safe = torch.where(inside, y, self.interior)  # so that no NaN comes back through the branch not taken
         value = clamped(wide._log_density(safe), self.dtype)
@@ -293,6 +295,17 @@ class ExponentialFamily:
     def widened(self) -> Self:
         """The same member in at least float32, in which formulas are computed."""
         return self if self.dtype in (torch.float32, torch.float64) else self.to(torch.float32)
+
+    def entered(self, dtype: torch.dtype, shape: torch.Size) -> Self:
+        """The same member where it enters a formula of that type and shape: the gradient of each element is finite."""
+
+        def enter(tensor: Tensor) -> Tensor:
+            if not tensor.requires_grad:
+                return tensor.to(dtype)
+            wide = cast(tensor, dtype)
+            return entering(wide if wide.shape == shape else entering(wide).expand(shape))
+
+        return self._apply(enter)
 
     def detach(self) -> Self:
         """The same member cut from the autograd graph."""

@@ -25,14 +25,14 @@ def excess_of_ratio(a: Tensor, b: Tensor) -> Tensor:
     """F(a/b) for a ≥ 0, b > 0; a ratio that is too small or too large for the type still has its logarithm."""
     near = (a - b).abs() < _NEAR * b
     far = a / b - 1 - _log_quotient(a, b, torch.log(torch.where(near, 1.0, a)))
-    return torch.where(near, _series(torch.where(near, (a - b) / b, 0.0)), far)
+    return torch.where(near, _series(_part(near, a - b, b)), far)
 
 
 def deviance(a: Tensor, b: Tensor, log_b: Tensor | None = None, gap: Tensor | None = None) -> Tensor:
     """D(a, b) for a > 0 and b ≥ 0, given log b too where b may underflow, and b - a where it has digits of its own."""
     gap = b - a if gap is None else gap
     near = gap.abs() < _NEAR * a
-    series = a * _series(torch.where(near, gap / a, 0.0))
+    series = a * _series(_part(near, gap, a))
     log_b = torch.log(torch.where(near, 1.0, b)) if log_b is None else log_b
     return torch.where(near, series, gap - a * _log_quotient(b, a, log_b))
 
@@ -40,14 +40,19 @@ def deviance(a: Tensor, b: Tensor, log_b: Tensor | None = None, gap: Tensor | No
 def log_ratio(a: Tensor, b: Tensor) -> Tensor:
     """log(a/b) for a, b > 0, which for near neighbours keeps the digits of their difference."""
     near = (a - b).abs() < _NEAR * b
-    return torch.where(near, torch.log1p(torch.where(near, (a - b) / b, 0.0)), _log_quotient(a, b, torch.log(a)))
+    return torch.where(near, torch.log1p(_part(near, a - b, b)), _log_quotient(a, b, torch.log(a)))
 
 
 def _log_quotient(a: Tensor, b: Tensor, log_a: Tensor) -> Tensor:
-    """log(a/b), as the difference of two logarithms only where the quotient is out of the type's range."""
-    x = a / b
+    """log(a/b) with the digits of the quotient where that is in the range of the type; its slopes are 1/a and -1/b."""
+    apart, x = log_a - torch.log(b), (a / b).detach()
     ordinary = (x > torch.finfo(x.dtype).tiny) & x.isfinite()
-    return torch.where(ordinary, torch.log(torch.where(ordinary, x, 1.0)), log_a - torch.log(b))
+    return apart + torch.where(ordinary, torch.log(x) - apart.detach(), 0.0)
+
+
+def _part(near: Tensor, gap: Tensor, a: Tensor) -> Tensor:
+    """gap/a where near, else 0, without the slope of a quotient that is not taken, which may overflow."""
+    return torch.where(near, gap, 0.0) / torch.where(near, a, 1.0)
 
 
 def _series(d: Tensor) -> Tensor:

@@ -49,7 +49,10 @@ def kl(p: ExponentialFamily, q: ExponentialFamily | GaussianScaleMixture) -> Ten
             f"kl has no formula for {type(p).__name__} ‖ {type(q).__name__}. It knows {pairs}, and any family of your "
             "own within itself."
         )
-    divergence = formula(p.widened(), q.widened() if isinstance(q, ExponentialFamily) else q)
+    both = [member for member in (p, q) if isinstance(member, ExponentialFamily)]
+    shape = torch.broadcast_tensors(*(tensor for member in both for tensor in member._tensors()))[0].shape
+    wide = [member.entered(torch.promote_types(member.dtype, torch.float32), shape) for member in both]
+    divergence = formula(wide[0], wide[-1] if len(wide) == 2 else q)
     return torch.where(divergence.isinf(), torch.inf, clamped(divergence, p.dtype))
 
 

@@ -32,8 +32,7 @@ class _Widened(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None]:
-        half = 1.0 if ctx.dtype in (torch.float16, torch.bfloat16) else 0.5  # room for the sum of two such gradients
-        most = half * torch.finfo(ctx.dtype).max
+        most = 0.5 * torch.finfo(ctx.dtype).max  # room for the sum of two such gradients
         return gradient.clamp(-most, most).nan_to_num(0.0).to(ctx.dtype), None
 
 

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from torchnpn.finite import saturated
 from torchnpn.maps import normal
-from torchnpn.maps.elementwise import Pair, apply
+from torchnpn.maps.elementwise import Pair, apply, by_autograd
 from torchnpn.moments import Moments
 
 
@@ -27,11 +27,13 @@ def tanh(o: Moments) -> Moments:
     return apply("cheap.tanh", o, torch.tanh, _tanh)
 
 
+@by_autograd
 def _sigmoid(m: Tensor, s: Tensor) -> Pair:
     P, _, variance = _both_sides(m, s, 1.0)
     return P, variance
 
 
+@by_autograd
 def _tanh(m: Tensor, s: Tensor) -> Pair:
     P, Q, variance = _both_sides(m, s, 2.0)
     return P - Q, 4 * variance

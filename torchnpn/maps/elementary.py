@@ -9,7 +9,7 @@ from torch import Tensor
 
 from torchnpn.finite import finite
 from torchnpn.maps import rules
-from torchnpn.maps.elementwise import Pair, Partials, apply, differentiable
+from torchnpn.maps.elementwise import Pair, Partials, apply, by_autograd, differentiable
 from torchnpn.moments import Moments
 
 
@@ -60,10 +60,12 @@ def _exp_partials(m: Tensor, s: Tensor) -> Partials:
 _exp = differentiable(_exp_values, _exp_partials)
 
 
+@by_autograd
 def _sin(m: Tensor, s: Tensor) -> Pair:
     return torch.exp(-0.5 * s) * torch.sin(m), _wave_variance(torch.cos(m), s)
 
 
+@by_autograd
 def _cos(m: Tensor, s: Tensor) -> Pair:
     return torch.exp(-0.5 * s) * torch.cos(m), _wave_variance(torch.sin(m), s)
 
@@ -87,6 +89,7 @@ _square = differentiable(_square_values, _square_partials)
 _ARC = {torch.float32: rules.legendre(6), torch.float64: rules.legendre(14)}
 
 
+@by_autograd
 def _erf(m: Tensor, s: Tensor) -> Pair:
     scaled = m * torch.rsqrt(0.5 + s) * math.sqrt(0.5)
     k2 = 2 * scaled.clamp(-1e3, 1e3) ** 2

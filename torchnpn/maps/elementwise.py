@@ -15,15 +15,16 @@ not selected stays finite too. A variance below zero is not looked for (a GPU wo
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 
 import torch
 from torch import Tensor
 
-from torchnpn.finite import Pair, Partials, cast, differentiable, saturated
+from torchnpn.finite import Pair, Partials, cast, differentiable, entering, saturated
 from torchnpn.moments import Moments
 
-__all__ = ["Pair", "Partials", "apply", "check", "check_together", "differentiable"]
+__all__ = ["Pair", "Partials", "apply", "by_autograd", "check", "check_together", "differentiable"]
 
 
 def apply(
@@ -41,6 +42,16 @@ def apply(
     wide = torch.promote_types(dtype, torch.float32)
     a_m, a_s = function(*torch.broadcast_tensors(cast(o.mean, wide), cast(o.variance, wide)), *constants)
     return Moments(cast(a_m, dtype), cast(a_s, dtype))
+
+
+def by_autograd(function: Callable[[Tensor, Tensor], Pair]) -> Callable[[Tensor, Tensor], Pair]:
+    """`function(m, s)`, a plain formula, with gradients that are finite whatever gradient comes in."""
+
+    @functools.wraps(function)
+    def entered(m: Tensor, s: Tensor) -> Pair:
+        return function(entering(m), entering(s))
+
+    return entered
 
 
 def check(name: str, o: Moments) -> None:

@@ -10,7 +10,7 @@ import math
 import torch
 from torch import Tensor
 
-from torchnpn.maps.elementwise import Pair, apply
+from torchnpn.maps.elementwise import Pair, apply, by_autograd
 from torchnpn.moments import Moments
 
 ALPHA, BETA, ZETA2 = 4 - 2 * math.sqrt(2), -math.log(math.sqrt(2) + 1), math.pi / 8  # α, β, ζ²
@@ -31,13 +31,19 @@ def _explicit(o: Moments) -> Moments:
     return o._replace(variance=torch.zeros_like(o.mean)) if isinstance(o, Moments) and o.variance is None else o
 
 
-def _sigmoid(m: Tensor, s: Tensor, scale: float = 1.0) -> Pair:
+@by_autograd
+def _sigmoid(m: Tensor, s: Tensor) -> Pair:
+    return _moments(m, s, 1.0)
+
+
+@by_autograd
+def _tanh(m: Tensor, s: Tensor) -> Pair:
+    a_m, a_s = _moments(m, s, 2.0)
+    return 2 * a_m - 1, 4 * a_s
+
+
+def _moments(m: Tensor, s: Tensor, scale: float) -> Pair:
     """Of σ(scale · x): α/√(1 + ζ² α² s) is written 1/√(α⁻² + ζ² s), which no number of the type can make overflow."""
     a_m = torch.sigmoid(m * torch.rsqrt(scale**-2 + ZETA2 * s))
     second = torch.sigmoid((m + BETA / scale) * torch.rsqrt((scale * ALPHA) ** -2 + ZETA2 * s))
     return a_m, (second - a_m * a_m).clamp_min(0.0)  # rounding alone makes it negative
-
-
-def _tanh(m: Tensor, s: Tensor) -> Pair:
-    a_m, a_s = _sigmoid(m, s, 2.0)
-    return 2 * a_m - 1, 4 * a_s

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any
 
 import torch
 from torch import Tensor
 
-from torchnpn.finite import cast, saturated
+from torchnpn.finite import cast, entering, saturated
 from torchnpn.maps import rules
 from torchnpn.maps.elementwise import Pair, check
 from torchnpn.moments import Moments
@@ -32,7 +31,7 @@ def quadrature(f: Callable[[Tensor], Tensor], o: Moments, nodes: int = 64) -> Mo
     """
     check("quadrature", o)
     if o.variance is None:
-        return Moments(saturated(f(_entering(o.mean))))
+        return Moments(saturated(f(entering(o.mean))))
     rule = rules.hermite(nodes)
     m, s = cast(o.mean, torch.float64), cast(o.variance, torch.float64)
     with torch.no_grad():
@@ -46,10 +45,10 @@ def quadrature(f: Callable[[Tensor], Tensor], o: Moments, nodes: int = 64) -> Mo
 def _moments(f: Callable[[Tensor], Tensor], m: Tensor, std: Tensor, rule: rules.Rule) -> Pair:
     """The mean, and the variance about the node at the centre; a variance that overflows is the largest number."""
     largest = torch.finfo(m.dtype).max / 2  # of f, so that differences are finite
-    m, std = _entering(m), _entering(std)
+    m, std = entering(m), entering(std)
 
     def value(x: Tensor) -> Tensor:
-        return f(_entering(saturated(x))).clamp(-largest, largest)
+        return f(entering(saturated(x))).clamp(-largest, largest)
 
     centre = value(m)
 
@@ -61,26 +60,3 @@ def _moments(f: Callable[[Tensor], Tensor], m: Tensor, std: Tensor, rule: rules.
     first, second = rules.total(along, rule, m)
     variance = second - torch.minimum(second, first.clamp(-_LARGEST_ROOT, _LARGEST_ROOT) ** 2)
     return centre + first, torch.where(second >= _LARGEST_ROOT**2, torch.finfo(m.dtype).max, variance)
-
-
-class _Entering(torch.autograd.Function):
-    """The identity; a gradient that is not finite comes back as zero or as the largest number."""
-
-    generate_vmap_rule = True
-
-    @staticmethod
-    def forward(x: Tensor) -> Tensor:
-        return x.view_as(x)
-
-    @staticmethod
-    def setup_context(ctx: Any, inputs: tuple[Tensor], output: Tensor) -> None:
-        pass
-
-    @staticmethod
-    def backward(ctx: Any, gradient: Tensor) -> Tensor:
-        return torch.nan_to_num(gradient)
-
-
-def _entering(x: Tensor) -> Tensor:
-    y: Tensor = _Entering.apply(x)
-    return y

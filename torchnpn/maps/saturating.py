@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
+
 import torch
 from torch import Tensor
 
 from torchnpn.families.base import ExponentialFamily
-from torchnpn.finite import cast
+from torchnpn.finite import cast, saturated
 from torchnpn.moments import Moments
 
 
@@ -30,16 +32,25 @@ def saturating(p: ExponentialFamily, tau: float, r: float = 1.0, q: float | None
     wide = p.widened()
     once, twice = wide.log_mean_exp(tau), wide.log_mean_exp(2 * tau)
     gap = wide.log_mean_exp_gap(tau)  # δ, formed by the family without cancellation
-    a_s = q**2 * (torch.exp(twice) * _one_minus_exp(-gap))  # not exp(2Δ_1) expm1(δ): 0 · inf
+    a_s = q**2 * (_exp(twice) * _one_minus_exp(-gap))  # not exp(2Δ_1) expm1(δ): 0 · inf
     if abs(r) < abs(r - q):  # of two equal forms, the one with the smaller constant keeps the digits of small means
-        a_m = r - q * torch.exp(once)
+        a_m = r - q * _exp(once)
     else:
         a_m = (r - q) + q * _one_minus_exp(once)
-    return Moments(cast(a_m, p.dtype), cast(a_s, p.dtype))
+    return Moments(cast(saturated(a_m), p.dtype), cast(saturated(a_s), p.dtype))
+
+
+def _exp(x: Tensor) -> Tensor:
+    """exp(x), near the largest number where it is beyond: u may be negative, as that of a Gaussian variable."""
+    return torch.exp(x.clamp_max(_limit(x)))
+
+
+def _limit(x: Tensor) -> float:
+    return math.log(torch.finfo(x.dtype).max) - 1e-3
 
 
 def _one_minus_exp(x: Tensor) -> Tensor:
-    """1 - exp(x) for x ≤ 0, with its slope: autograd of expm1 multiplies by expm1(x) + 1, nothing once saturated."""
+    """1 - exp(x), with its slope: autograd of expm1 multiplies by expm1(x) + 1, nothing once saturated."""
     saturated = x < -0.7
     low, high = torch.where(saturated, x, -1.0), torch.where(saturated, 0.0, x)
-    return torch.where(saturated, 1 - torch.exp(low), -torch.expm1(high))
+    return torch.where(saturated, 1 - torch.exp(low), -torch.expm1(high.clamp_max(_limit(x))))

@@ -28,6 +28,16 @@ from torchnpn.families import ExponentialFamily
 from torchnpn.moments import Moments
 
 
+def _limit(x: Tensor) -> float:
+    """What exp can take without overflow."""
+    return math.log(torch.finfo(x.dtype).max) - 1e-2
+
+
+def _exp(x: Tensor) -> Tensor:
+    """exp(x), with a gradient of zero where it would be beyond the type's largest number."""
+    return torch.exp(x.clamp_max(_limit(x)))
+
+
 class Coordinates(NamedTuple):
     """How free tensors become moments and back."""
 
@@ -38,14 +48,13 @@ class Coordinates(NamedTuple):
 
 _REAL = Coordinates(
     ("mean", "log_std"),
-    lambda mean, log_std: Moments(mean, torch.exp(2 * log_std)),
+    lambda mean, log_std: Moments(mean, _exp(2 * log_std)),
     lambda x: (x.mean, 0.5 * x.variance.log()),  # type: ignore[union-attr]
 )
 
 
 def _positive_moments(log_mean: Tensor, log_cv: Tensor) -> Moments:
-    mean = log_mean.exp()
-    return Moments(mean, (mean * log_cv.exp()) ** 2)
+    return Moments(_exp(log_mean), _exp(2 * (log_mean + log_cv)))
 
 
 _POSITIVE = Coordinates(
@@ -201,7 +210,7 @@ class RandomParameter(nn.Module):
         self._kept.clear()
         log_std = self.free[1].detach()
         room = self.room("variance", log_std.shape, log_std.dtype)
-        return Moments(self.free[0], torch.mul(log_std, 2, out=room).exp_())
+        return Moments(self.free[0], torch.mul(log_std, 2, out=room).clamp_(max=_limit(room)).exp_())
 
     def room(self, name: str, shape: Sequence[int], dtype: torch.dtype) -> Tensor:
         """Memory under a name, the same in every call, so that a CUDA graph may go on reading it."""
