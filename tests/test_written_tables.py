@@ -384,7 +384,13 @@ def test_a_new_file_may_be_written_in_another_way(tmp_path, old, new, rows):
         np.testing.assert_allclose(read.to_numpy(), wanted[:rows])
 
 
-def test_a_quotation_mark_that_never_closes_is_named(tmp_path):
-    (path := tmp_path / "data.csv").write_text('a,b\n1,x\n2,"y\n' + "3,z\n" * 20)
+@pytest.mark.parametrize("end", ["", "\n"])
+def test_a_quotation_mark_that_never_closes_is_named(tmp_path, end):
+    (path := tmp_path / "data.csv").write_text('a,b\n1,x\n2,"y\n' + "3,z\n" * 20 + f"4,z{end}")
     with pytest.raises(tables.TableError, match="quotation mark before 'y' never closes"):
         read(path, {})
+
+
+def test_a_quoted_cell_of_several_lines_may_be_the_last(tmp_path):
+    (path := tmp_path / "data.csv").write_text('a,b\n1,x\n2,"y\nand z\n"\n')
+    assert tables.survey(tables.open_table(path)).rows == 2

@@ -153,20 +153,23 @@ def _csv_batches(table: Table, progress: Progress) -> Iterator[pa.RecordBatch]:
         _explained(table.path, table.label, ragged),
         _csv_reader(file, table.path, table.layout, ragged) as reader,
     ):
+        batch = None
         for batch in reader:
-            _check_last_cell(batch, table.label)
             if batch.num_columns != len(table.names):
                 raise TableError(f"{table.label} changed while it was read. Start again.")
             yield batch.rename_columns(list(table.names))
             progress(min(file.tell() / size, 1.0))
+        _check_last_cell(batch, table)
 
 
-def _check_last_cell(batch: pa.RecordBatch, label: str) -> None:
-    """A quotation mark that never closes puts the rest of a file into one cell, with the end of its last line."""
-    last = batch.column(batch.num_columns - 1)[-1].as_py() if batch.num_rows and batch.num_columns else None
-    if last and last.endswith("\n") and "\n" in last[:-1]:
+def _check_last_cell(batch: pa.RecordBatch | None, table: Table) -> None:
+    """A quotation mark that never closes puts the rest of a file into one cell, and leaves an odd number of marks."""
+    last = batch.column(batch.num_columns - 1)[-1].as_py() if batch is not None and batch.num_rows else None
+    if last and "\n" in last and text.count(table.path, b'"') % 2:
         line = shown(last.splitlines()[0])
-        raise TableError(f"{label}: a quotation mark before {line} never closes, and takes in all lines that follow.")
+        raise TableError(
+            f"{table.label}: a quotation mark before {line} never closes, and takes in all lines that follow."
+        )
 
 
 def _csv_reader(

@@ -104,6 +104,12 @@ def opened(path: Path) -> BinaryIO | gzip.GzipFile:
     return gzip.open(path) if is_gzip(path) else open(path, "rb")
 
 
+def count(path: Path, character: bytes) -> int:
+    """How often a character stands in a file."""
+    with opened(path) as file:
+        return sum(chunk.count(character) for chunk in iter(lambda: file.read(_CHUNK), b""))
+
+
 def _codec(encoding: str) -> str:
     return "utf-8-sig" if encoding == "utf-8" else encoding
 
