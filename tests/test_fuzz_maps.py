@@ -228,12 +228,9 @@ def test_finite_numbers_give_finite_values_and_gradients(operation, dtype, recor
     record_property("inputs", tried)
 
 
-NEURONS = [family for family in families.BY_NAME.values() if family is not families.Gaussian]
-
-
-@pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=str)
+@pytest.mark.parametrize("dtype", TYPES, ids=str)
 @pytest.mark.parametrize("tau", [0.01, 1.0, 30.0])
-@pytest.mark.parametrize("family", NEURONS, ids=lambda family: family.__name__)
+@pytest.mark.parametrize("family", families.BY_NAME.values(), ids=lambda family: family.__name__)
 def test_saturating_neurons_are_finite(family, tau, dtype, record_property):
     m, s = points(generator(f"{family.__name__} {tau} {dtype}"), dtype)
     a = maps.saturating(family.project(Moments(m, s)), tau)

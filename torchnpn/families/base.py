@@ -16,7 +16,7 @@ from torch.utils import _pytree as pytree
 
 from torchnpn.families import checks, quantiles
 from torchnpn.families.tails import Array, Tails
-from torchnpn.finite import clamped
+from torchnpn.finite import cast, clamped
 from torchnpn.moments import Moments
 
 _ORDINARY = 1e-15  # a t between it and its inverse is computed with in float32
@@ -292,7 +292,9 @@ class ExponentialFamily:
 
     def widened(self) -> Self:
         """The same member in at least float32, in which formulas are computed."""
-        return self if self.dtype in (torch.float32, torch.float64) else self.to(torch.float32)
+        if self.dtype in (torch.float32, torch.float64):
+            return self
+        return self._apply(lambda tensor: cast(tensor, torch.float32))  # which keeps the gradients finite, too
 
     def detach(self) -> Self:
         """The same member cut from the autograd graph."""

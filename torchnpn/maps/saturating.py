@@ -6,8 +6,10 @@ import torch
 from torch import Tensor
 
 from torchnpn.families.base import ExponentialFamily
-from torchnpn.finite import cast
+from torchnpn.finite import cast, clamped
 from torchnpn.moments import Moments
+
+_LARGEST_LOG = {torch.float32: 88.0, torch.float64: 709.0}  # whose exponential is a number of the type
 
 
 def saturating(p: ExponentialFamily, tau: float, r: float = 1.0, q: float | None = None) -> Moments:
@@ -28,14 +30,16 @@ def saturating(p: ExponentialFamily, tau: float, r: float = 1.0, q: float | None
         raise ValueError(f"saturating expects tau, a finite Python number > 0, got {tau!r}.")
     q = r if q is None else q
     wide = p.widened()
-    once, twice = wide.log_mean_exp(tau), wide.log_mean_exp(2 * tau)
+    most = _LARGEST_LOG[wide.dtype]  # reached by Gaussian neurons alone, whose u = x may be far below zero
+    once, half = wide.log_mean_exp(tau).clamp(max=most), (0.5 * wide.log_mean_exp(2 * tau)).clamp(max=most)
     gap = wide.log_mean_exp_gap(tau)  # δ, formed by the family without cancellation
-    a_s = q**2 * (torch.exp(twice) * _one_minus_exp(-gap))  # not exp(2Δ_1) expm1(δ): 0 · inf
+    root = torch.exp(half)  # of exp(Δ_2), which may be beyond the type where a_s is not
+    a_s = q * (q * clamped(root * (root * _one_minus_exp(-gap))))  # not exp(2Δ_1) expm1(δ): 0 · inf
     if abs(r) < abs(r - q):  # of two equal forms, the one with the smaller constant keeps the digits of small means
         a_m = r - q * torch.exp(once)
     else:
         a_m = (r - q) + q * _one_minus_exp(once)
-    return Moments(cast(a_m, p.dtype), cast(a_s, p.dtype))
+    return Moments(cast(clamped(a_m), p.dtype), cast(clamped(a_s), p.dtype))
 
 
 def _one_minus_exp(x: Tensor) -> Tensor:
