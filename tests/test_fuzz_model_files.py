@@ -44,6 +44,10 @@ def packed(document: object, tensors: dict[str, torch.Tensor], **header: object)
 
 
 LINEAR = {"type": "Linear", "in_features": 2, "out_features": 1, "bias": False, "family": "gaussian", "replicas": []}
+MULTIPLYING = {  # 1,000 weights each, and each multiplies what the one before gives
+    name: {**LINEAR, "in_features": 1, "replicas": replicas}
+    for name, replicas in {"a": [1000, 1, 1], "b": [1, 1000, 1], "c": [1, 1, 1000]}.items()
+}
 WEIGHTS = {"weight.mean": torch.ones(1, 2), "weight.log_std": torch.zeros(1, 2)}
 
 
@@ -213,6 +217,8 @@ DEEP = "[" * 100_000 + "]" * 100_000
         (packed(made({"type": "Hardtanh", "lower": 1, "upper": 0}), {}), "Hardtanh|hardtanh|lower"),
         (packed(chain(a=LINEAR, b=LINEAR), {}), "layer b expects 2 inputs, but the one before it gives 1"),
         (packed(chain(a={**LINEAR, "replicas": [2]}, b={**LINEAR, "in_features": 1, "replicas": [3]}), {}), "replicas"),
+        (packed(chain(**{f"c{i}": {"type": "Complement"} for i in range(30)}), {}), "at most 8 layers Complement"),
+        (packed(chain(**MULTIPLYING), {}), "layer c gives 1000000000 numbers for each row, expected at most 1048576"),
         (packed(document(), {**WEIGHTS, "weight.mean": torch.ones(1, 2).double()}), "of one type, got torch.float32"),
         (packed(document(), {**WEIGHTS, "weight.mean": torch.full((1, 2), 2e12)}), "above 1e"),
         (packed(made({"type": "ScaledSoftmax", "classes": 1}), {}), "at least 2 classes"),

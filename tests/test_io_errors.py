@@ -103,6 +103,9 @@ def test_place_that_cannot_be_written(tmp_path):
     with pytest.raises(ValueError, match="a device or a pipe"):
         io.save(nn.Linear(2, 2), tmp_path / "pipe")
     assert [one.name for one in tmp_path.iterdir()] == ["pipe"]
+    (tmp_path / "circle").symlink_to(tmp_path / "circle")
+    with pytest.raises(OSError, match=r"Cannot save the model: Too many levels of symbolic links: .*circle"):
+        io.save(nn.Linear(2, 2), tmp_path / "circle")
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")

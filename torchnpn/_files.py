@@ -91,6 +91,8 @@ def exit_on_sigterm() -> Iterator[None]:
 
 
 def _check_replaceable(path: Path) -> None:
+    if path.is_symlink():  # after all links were followed
+        raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), str(path))
     if path.is_dir():
         raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
     if path.exists() and not path.is_file():

@@ -294,7 +294,9 @@ class ExponentialFamily:
 
     def widened(self) -> Self:
         """The same member in at least float32, in which formulas are computed."""
-        return self if self.dtype in (torch.float32, torch.float64) else self.to(torch.float32)
+        if self.dtype in (torch.float32, torch.float64):
+            return self
+        return self._apply(lambda tensor: cast(tensor, torch.float32))  # which keeps the gradients finite, too
 
     def entered(self, dtype: torch.dtype, shape: torch.Size) -> Self:
         """The same member where it enters a formula of that type and shape: the gradient of each element is finite."""

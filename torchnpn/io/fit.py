@@ -2,28 +2,39 @@
 
 from __future__ import annotations
 
+import math
+
 import torch
 from torch.nn import Module
 
 from torchnpn import nn
 from torchnpn.moments import Moments
 
+MOST_OUTPUTS = 2**20  # of a layer for one row, or as many as the network has numbers: a few layers could multiply
+MOST_COMPLEMENTS = 8  # each doubles the inputs
 _ELEMENTWISE = (nn.Activation, nn.Saturating, nn.Bernoulli, nn.MaskedUnits, nn.InputNoise)
 
 
 def check_sizes(network: Module) -> None:
-    """Raise a ValueError where a layer expects other inputs, or other replicas, than the one before it gives."""
-    _after(network, "the network", None, ())
+    """Raise a ValueError where a layer expects other inputs, or other replicas, than the one before it gives.
+
+    Also where what the layers give would need far more memory than their weights.
+    """
+    complements = sum(isinstance(layer, nn.Complement) for layer in network.modules())
+    if complements > MOST_COMPLEMENTS:
+        raise ValueError(f"a network should have at most {MOST_COMPLEMENTS} layers Complement, got {complements}")
+    most = max(MOST_OUTPUTS, sum(parameter.numel() for parameter in network.parameters()))
+    _after(network, "the network", None, (), most)
 
 
 def _after(
-    module: Module, name: str, width: int | None, replicas: tuple[int, ...]
+    module: Module, name: str, width: int | None, replicas: tuple[int, ...], most: int
 ) -> tuple[int | None, tuple[int, ...]]:
     """Size and replicas of what `module` gives for inputs of that size, None where any may come, and replicas."""
     if isinstance(module, nn.Sequential):
         for child, layer in module._modules.items():
             assert layer is not None
-            width, replicas = _after(layer, f"layer {child}", width, replicas)
+            width, replicas = _after(layer, f"layer {child}", width, replicas, most)
     elif isinstance(module, (nn.Linear, nn.MeanAndNoise)):
         first = module if isinstance(module, nn.Linear) else module.mean
         if width not in (None, first.in_features):
@@ -39,6 +50,8 @@ def _after(
         width = None
     elif isinstance(module, nn.Complement) and width is not None:
         width *= 2
+    if (outputs := math.prod(replicas) * (width or 1)) > most:
+        raise ValueError(f"{name} gives {outputs} numbers for each row, expected at most {most} of such a network")
     return width, replicas
 
 

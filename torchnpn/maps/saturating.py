@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import math
-
 import torch
 from torch import Tensor
 
 from torchnpn.families.base import ExponentialFamily
-from torchnpn.finite import cast, saturated
+from torchnpn.finite import cast, clamped
 from torchnpn.moments import Moments
+
+_LARGEST_LOG = {torch.float32: 88.0, torch.float64: 709.0}  # whose exponential is a number of the type
 
 
 def saturating(p: ExponentialFamily, tau: float, r: float = 1.0, q: float | None = None) -> Moments:
@@ -30,27 +30,20 @@ def saturating(p: ExponentialFamily, tau: float, r: float = 1.0, q: float | None
         raise ValueError(f"saturating expects tau, a finite Python number > 0, got {tau!r}.")
     q = r if q is None else q
     wide = p.widened()
-    once, twice = wide.log_mean_exp(tau), wide.log_mean_exp(2 * tau)
+    most = _LARGEST_LOG[wide.dtype]  # reached by Gaussian neurons alone, whose u = x may be far below zero
+    once, half = wide.log_mean_exp(tau).clamp(max=most), (0.5 * wide.log_mean_exp(2 * tau)).clamp(max=most)
     gap = wide.log_mean_exp_gap(tau)  # δ, formed by the family without cancellation
-    a_s = q**2 * (_exp(twice) * _one_minus_exp(-gap))  # not exp(2Δ_1) expm1(δ): 0 · inf
+    root = torch.exp(half)  # of exp(Δ_2), which may be beyond the type where a_s is not
+    a_s = q * (q * clamped(root * (root * _one_minus_exp(-gap))))  # not exp(2Δ_1) expm1(δ): 0 · inf
     if abs(r) < abs(r - q):  # of two equal forms, the one with the smaller constant keeps the digits of small means
-        a_m = r - q * _exp(once)
+        a_m = r - q * torch.exp(once)
     else:
         a_m = (r - q) + q * _one_minus_exp(once)
-    return Moments(cast(saturated(a_m), p.dtype), cast(saturated(a_s), p.dtype))
-
-
-def _exp(x: Tensor) -> Tensor:
-    """exp(x), near the largest number where it is beyond: u may be negative, as that of a Gaussian variable."""
-    return torch.exp(x.clamp_max(_limit(x)))
-
-
-def _limit(x: Tensor) -> float:
-    return math.log(torch.finfo(x.dtype).max) - 1e-3
+    return Moments(cast(clamped(a_m), p.dtype), cast(clamped(a_s), p.dtype))
 
 
 def _one_minus_exp(x: Tensor) -> Tensor:
-    """1 - exp(x), with its slope: autograd of expm1 multiplies by expm1(x) + 1, nothing once saturated."""
+    """1 - exp(x) for x ≤ 0, with its slope: autograd of expm1 multiplies by expm1(x) + 1, nothing once saturated."""
     saturated = x < -0.7
     low, high = torch.where(saturated, x, -1.0), torch.where(saturated, 0.0, x)
-    return torch.where(saturated, 1 - torch.exp(low), -torch.expm1(high.clamp_max(_limit(x))))
+    return torch.where(saturated, 1 - torch.exp(low), -torch.expm1(high))
