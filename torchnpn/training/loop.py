@@ -41,6 +41,7 @@ class TrainingDiverged(FloatingPointError, ValueError):
     """The loss is no longer a finite number: the settings, or the data, are not such as can be learnt with."""
 
 
+@torch.enable_grad()
 def train(
     model: nn.Module,
     data: Any,
