@@ -20,7 +20,7 @@ from torchnpn.estimators.atomic import all_or_nothing
 from torchnpn.estimators.autoencoder_progress import tell
 from torchnpn.estimators.base import Progress
 from torchnpn.estimators.table_autoencoder import TableAutoencoder
-from torchnpn.estimators.validation import check_enough_rows, checked_data, checked_weight, seed_of
+from torchnpn.estimators.validation import check_enough_rows, checked_data, checked_weight, real_numbers, seed_of
 from torchnpn.estimators.word_autoencoder import WordAutoencoder, refuse_for_words
 from torchnpn.likelihoods import Likelihood
 from torchnpn.moments import Moments
@@ -302,7 +302,7 @@ class NPNAutoencoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
         networks, with a sum of about 10.
         """
         body = self._fitted(None)
-        Z = check_array(Z, dtype=np.float64)
+        Z = check_array(real_numbers(Z, "inverse_transform"))
         if Z.shape[1] != self._n_features_out:
             raise ValueError(f"inverse_transform expects codes of {self._n_features_out} units, got {Z.shape[1]}.")
         return body.inverse_transform(Z)

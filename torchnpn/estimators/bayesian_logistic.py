@@ -109,7 +109,7 @@ class BayesianLogisticRegression(ClassifierMixin, BaseEstimator):  # type: ignor
         self.classes_ = np.unique(y[weight > 0])
         if len(self.classes_) < 2:
             raise ValueError(f"A classifier expects at least two classes, got one class: {self.classes_.tolist()}.")
-        variance = check_variance(X_variance, X)
+        variance = _checked_variance(X_variance, X)
         check_enough_rows(self, X, given)
         positive = self.classes_[1:] if len(self.classes_) == 2 else self.classes_
         posteriors = [
@@ -151,7 +151,7 @@ class BayesianLogisticRegression(ClassifierMixin, BaseEstimator):  # type: ignor
         check_is_fitted(self, "coef_")
         X = checked_data(self, X, dtype=[np.float64, np.float32], reset=False)
         _check_size(X)
-        rows = Rows(X, check_variance(X_variance, X), np.empty(0), np.empty(0), bool(self.fit_intercept))
+        rows = Rows(X, _checked_variance(X_variance, X), np.empty(0), np.empty(0), bool(self.fit_intercept))
         mean, variance = (np.empty((len(X), len(self.coef_))) for _ in range(2))
         for part, x, s in rows.chunks():
             for k, covariance in enumerate(self.covariance_):
@@ -230,6 +230,13 @@ class BayesianLogisticRegression(ClassifierMixin, BaseEstimator):  # type: ignor
             if set(found) != set(expected):
                 raise ValueError(f"An estimator expects the {kind} {sorted(expected)}, got {sorted(found)}.")
         return model
+
+
+def _checked_variance(X_variance: Any, X: Array) -> Array | None:
+    variance = check_variance(X_variance, X)
+    if variance is not None and (largest := largest_of(variance)) > _LARGEST**2:
+        raise ValueError(f"X_variance expects variances up to {_LARGEST**2:g}, got {largest:.4g}. Scale the features.")
+    return variance
 
 
 def _check_size(X: Array) -> None:
