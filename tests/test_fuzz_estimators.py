@@ -12,7 +12,8 @@ import torch
 from fuzzing import generator, rounds
 from sklearn.exceptions import ConvergenceWarning
 
-from torchnpn import BayesianLogisticRegression, NPNAutoencoder, NPNClassifier, NPNRegressor
+from torchnpn import BayesianLogisticRegression, NPNAutoencoder, NPNClassifier, NPNRegressor, nn, train
+from torchnpn.likelihoods import GaussianNoise
 
 FAMILIES = ("gaussian", "gamma", "poisson", "negative_binomial", "beta")
 WORDS = (("gaussian", "bce"), ("gaussian", "l2"), ("gamma", None), ("gamma", "gamma"), ("poisson", None))
@@ -353,3 +354,20 @@ def test_logistic_regression_refuses_variances_that_overflow(variance):
     X = np.random.default_rng(0).normal(size=(20, 2))
     with pytest.raises(ValueError, match="X_variance expects"):
         BayesianLogisticRegression().fit(X, X[:, 0] > 0, X_variance=variance)
+
+
+@pytest.mark.parametrize("setting", ["precision", "tol"])
+def test_logistic_settings_beyond_float64_are_refused_in_words(setting):
+    X = np.random.default_rng(0).normal(size=(20, 2))
+    with pytest.raises(ValueError, match=f"{setting} expects"):
+        BayesianLogisticRegression(**{setting: 10**400}).fit(X, X[:, 0] > 0)
+
+
+@pytest.mark.parametrize("odd", [None, 0, "a", object()], ids=lambda odd: type(odd).__name__)
+def test_train_names_what_is_no_likelihood_or_prior(odd):
+    data = np.zeros((4, 2)), np.zeros((4, 1))
+    with pytest.raises(TypeError, match="expects a likelihood"):
+        train(nn.Linear(2, 1), data, odd)
+    if odd is not None:
+        with pytest.raises(TypeError, match="expects a prior"):
+            train(nn.Linear(2, 1), data, GaussianNoise(1), odd)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import math
 import numbers
+import sys
 from typing import Any, Self
 
 import numpy as np
@@ -22,6 +22,7 @@ from torchnpn.maps import accurate
 from torchnpn.moments import Moments
 
 Array = NDArray[Any]
+_MOST = sys.float_info.max  # whole numbers may be larger
 _LARGEST = 1e60  # of a feature: its square, times a variance of its weight, is a float64 number yet
 _MOST_ROUNDS = 100_000
 _METHODS, _PRIORS = ("laplace", "variational"), ("evidence", "ard")
@@ -136,15 +137,15 @@ class BayesianLogisticRegression(ClassifierMixin, BaseEstimator):  # type: ignor
         if not isinstance(self.method, str) or self.method not in _METHODS:
             raise ValueError(f'method expects "laplace" or "variational", got {self.method!r}.')
         number = isinstance(self.precision, numbers.Real) and not isinstance(self.precision, bool)
-        if self.precision not in _PRIORS and not (number and 0 < self.precision < math.inf):  # type: ignore[operator]
-            raise ValueError(f'precision expects "evidence", "ard" or a number above 0, got {self.precision!r}.')
+        if self.precision not in _PRIORS and not (number and 0 < self.precision <= _MOST):  # type: ignore[operator]
+            raise ValueError(f'precision expects "evidence", "ard" or a number above 0, got {short(self.precision)}.')
         whole = isinstance(self.max_iter, numbers.Integral) and not isinstance(self.max_iter, bool)
         if not whole or not 1 <= self.max_iter <= _MOST_ROUNDS:
             raise ValueError(
                 f"max_iter expects a whole number above 0 and up to {_MOST_ROUNDS:,}, got {short(self.max_iter)}."
             )
-        if isinstance(self.tol, bool) or not isinstance(self.tol, numbers.Real) or not 0 < self.tol < math.inf:
-            raise ValueError(f"tol expects a number above 0, got {self.tol!r}.")
+        if isinstance(self.tol, bool) or not isinstance(self.tol, numbers.Real) or not 0 < self.tol <= _MOST:
+            raise ValueError(f"tol expects a number above 0, got {short(self.tol)}.")
 
     def decision_moments(self, X: Any, X_variance: Any = None) -> Moments:
         """Mean and variance of a = w·x + b for each row, as arrays (rows,); (rows, classes) for more than two."""
