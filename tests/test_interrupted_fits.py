@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+import torch
 from sklearn.exceptions import NotFittedError
 
 import torchnpn.estimators.logistic_posterior as logistic_posterior
@@ -103,3 +104,26 @@ def test_interrupted_logistic_regressions_are_as_before(monkeypatch):
         linked.fit(2 * codes, links[:5])
     np.testing.assert_array_equal(model.predict_proba(X), before)
     np.testing.assert_array_equal(linked.scores([0, 1], range(20)), scores)
+
+
+@pytest.mark.parametrize("mode", [torch.no_grad, torch.inference_mode])
+@pytest.mark.parametrize("name", CASES)
+def test_a_fit_learns_whatever_the_mode_of_gradients(name, mode):
+    make, data, answer = CASES[name]
+    expected = answer(make().fit(*data), data[0])
+    with mode():
+        np.testing.assert_array_equal(answer(make().fit(*data), data[0]), expected)
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_an_interrupted_fit_leaves_gradients_switched_on(name):
+    """Ctrl-C at the first instant of `with torch.no_grad()` switches them off for good, but for the fit around it."""
+
+    def interrupt(share: float) -> None:
+        torch.set_grad_enabled(False)
+        raise KeyboardInterrupt
+
+    make, data, _ = CASES[name]
+    with pytest.raises(KeyboardInterrupt):
+        make().fit(*data, progress=interrupt)
+    assert torch.is_grad_enabled()

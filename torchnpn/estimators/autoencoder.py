@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numbers
+import sys
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
@@ -20,7 +21,7 @@ from torchnpn.estimators.atomic import all_or_nothing
 from torchnpn.estimators.autoencoder_progress import tell
 from torchnpn.estimators.base import Progress
 from torchnpn.estimators.table_autoencoder import TableAutoencoder
-from torchnpn.estimators.validation import check_enough_rows, checked_data, checked_weight, seed_of
+from torchnpn.estimators.validation import check_enough_rows, checked_data, checked_weight, real_numbers, seed_of, short
 from torchnpn.estimators.word_autoencoder import WordAutoencoder, refuse_for_words
 from torchnpn.likelihoods import Likelihood
 from torchnpn.moments import Moments
@@ -36,8 +37,8 @@ _NUMBERS: dict[str, tuple[Callable[[Any], bool], str]] = {
     "masking": (lambda x: 0 <= x < 1, "from 0 to below 1"),
     "input_noise": (lambda x: 0 <= x < 1, "from 0 to below 1"),
     "encoding_noise": (lambda x: 0 <= x < 1, "from 0 to below 1"),
-    "tau": (lambda x: 0 < x < np.inf, "above 0"),
-    "weight_decay": (lambda x: 0 <= x < np.inf, "≥ 0"),
+    "tau": (lambda x: 0 < x <= sys.float_info.max, "above 0"),
+    "weight_decay": (lambda x: 0 <= x <= sys.float_info.max, "≥ 0"),
 }
 _FOR_COUNTS = 'This is there for counts only, not with the loss "noise", which is for tables.'
 _FEWEST_STEPS, _LEAST_BATCH = 32, 16  # of an epoch: with fewer, 60 epochs of some hundred documents learn little
@@ -238,7 +239,7 @@ class NPNAutoencoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
             value = getattr(self, name)
             number = isinstance(value, numbers.Real) and not isinstance(value, bool)
             if value is not None and not (number and fits(value)):
-                raise ValueError(f"{name} expects a number {words}, or None to choose it, got {value!r}.")
+                raise ValueError(f"{name} expects a number {words}, or None to choose it, got {short(value)}.")
         if not (self.bias is None or isinstance(self.bias, (bool, np.bool_))):
             raise ValueError(f"bias expects True, False or None to choose it, got {self.bias!r}.")
         known = {"activation": "tanh"} if self._of_words else {}  # activations of words are checked with their family
@@ -302,7 +303,7 @@ class NPNAutoencoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
         networks, with a sum of about 10.
         """
         body = self._fitted(None)
-        Z = check_array(Z, dtype=np.float64)
+        Z = check_array(real_numbers(Z, "inverse_transform"))
         if Z.shape[1] != self._n_features_out:
             raise ValueError(f"inverse_transform expects codes of {self._n_features_out} units, got {Z.shape[1]}.")
         return body.inverse_transform(Z)

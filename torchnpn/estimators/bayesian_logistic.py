@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import math
 import numbers
+import sys
 from typing import Any, Self
 
 import numpy as np
@@ -22,6 +22,7 @@ from torchnpn.maps import accurate
 from torchnpn.moments import Moments
 
 Array = NDArray[Any]
+_MOST = sys.float_info.max  # whole numbers may be larger
 _LARGEST = 1e60  # of a feature: its square, times a variance of its weight, is a float64 number yet
 _MOST_ROUNDS = 100_000
 _METHODS, _PRIORS = ("laplace", "variational"), ("evidence", "ard")
@@ -109,7 +110,7 @@ class BayesianLogisticRegression(ClassifierMixin, BaseEstimator):  # type: ignor
         self.classes_ = np.unique(y[weight > 0])
         if len(self.classes_) < 2:
             raise ValueError(f"A classifier expects at least two classes, got one class: {self.classes_.tolist()}.")
-        variance = check_variance(X_variance, X)
+        variance = _checked_variance(X_variance, X)
         check_enough_rows(self, X, given)
         positive = self.classes_[1:] if len(self.classes_) == 2 else self.classes_
         posteriors = [
@@ -136,22 +137,22 @@ class BayesianLogisticRegression(ClassifierMixin, BaseEstimator):  # type: ignor
         if not isinstance(self.method, str) or self.method not in _METHODS:
             raise ValueError(f'method expects "laplace" or "variational", got {self.method!r}.')
         number = isinstance(self.precision, numbers.Real) and not isinstance(self.precision, bool)
-        if self.precision not in _PRIORS and not (number and 0 < self.precision < math.inf):  # type: ignore[operator]
-            raise ValueError(f'precision expects "evidence", "ard" or a number above 0, got {self.precision!r}.')
+        if self.precision not in _PRIORS and not (number and 0 < self.precision <= _MOST):  # type: ignore[operator]
+            raise ValueError(f'precision expects "evidence", "ard" or a number above 0, got {short(self.precision)}.')
         whole = isinstance(self.max_iter, numbers.Integral) and not isinstance(self.max_iter, bool)
         if not whole or not 1 <= self.max_iter <= _MOST_ROUNDS:
             raise ValueError(
                 f"max_iter expects a whole number above 0 and up to {_MOST_ROUNDS:,}, got {short(self.max_iter)}."
             )
-        if isinstance(self.tol, bool) or not isinstance(self.tol, numbers.Real) or not 0 < self.tol < math.inf:
-            raise ValueError(f"tol expects a number above 0, got {self.tol!r}.")
+        if isinstance(self.tol, bool) or not isinstance(self.tol, numbers.Real) or not 0 < self.tol <= _MOST:
+            raise ValueError(f"tol expects a number above 0, got {short(self.tol)}.")
 
     def decision_moments(self, X: Any, X_variance: Any = None) -> Moments:
         """Mean and variance of a = w·x + b for each row, as arrays (rows,); (rows, classes) for more than two."""
         check_is_fitted(self, "coef_")
         X = checked_data(self, X, dtype=[np.float64, np.float32], reset=False)
         _check_size(X)
-        rows = Rows(X, check_variance(X_variance, X), np.empty(0), np.empty(0), bool(self.fit_intercept))
+        rows = Rows(X, _checked_variance(X_variance, X), np.empty(0), np.empty(0), bool(self.fit_intercept))
         mean, variance = (np.empty((len(X), len(self.coef_))) for _ in range(2))
         for part, x, s in rows.chunks():
             for k, covariance in enumerate(self.covariance_):
@@ -230,6 +231,13 @@ class BayesianLogisticRegression(ClassifierMixin, BaseEstimator):  # type: ignor
             if set(found) != set(expected):
                 raise ValueError(f"An estimator expects the {kind} {sorted(expected)}, got {sorted(found)}.")
         return model
+
+
+def _checked_variance(X_variance: Any, X: Array) -> Array | None:
+    variance = check_variance(X_variance, X)
+    if variance is not None and (largest := largest_of(variance)) > _LARGEST**2:
+        raise ValueError(f"X_variance expects variances up to {_LARGEST**2:g}, got {largest:.4g}. Scale the features.")
+    return variance
 
 
 def _check_size(X: Array) -> None:

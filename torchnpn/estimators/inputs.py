@@ -10,6 +10,7 @@ import torch
 from numpy.typing import NDArray
 
 from torchnpn.estimators.missing import MOST_FEATURES, conditional, correlations
+from torchnpn.estimators.validation import real_numbers
 from torchnpn.moments import Moments
 
 Array = NDArray[Any]
@@ -161,7 +162,7 @@ def check_variance(X_variance: Any, X: Any) -> Array | None:
         return None
     if scipy.sparse.issparse(X):
         raise ValueError("X_variance expects dense X, got a sparse matrix. Convert with X.toarray().")
-    s = np.asarray(X_variance, dtype=np.float64)
+    s = real_numbers(X_variance, "X_variance")
     if s.shape not in ((), X.shape[1:], X.shape):
         raise ValueError(
             f"X_variance expects a number, one for each of the {X.shape[1]} features, or the shape of X {X.shape}, "

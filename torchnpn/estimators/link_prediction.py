@@ -20,7 +20,7 @@ from torchnpn.estimators.link_inputs import checked_codes, checked_numbers, chec
 from torchnpn.estimators.link_posterior import LinkPosterior, learn
 from torchnpn.estimators.negative_pairs import negative_pairs
 from torchnpn.estimators.pair_features import LENGTHS, USES, PairFeatures, Products, rooted, with_sums, with_traits
-from torchnpn.estimators.validation import seed_of
+from torchnpn.estimators.validation import seed_of, short
 from torchnpn.maps import accurate
 from torchnpn.moments import Moments
 from torchnpn.training import resolve_device
@@ -178,8 +178,8 @@ class LinkPredictor(BaseEstimator):  # type: ignore[misc]
                 raise ValueError(f"{name} expects one of {options}, got {getattr(self, name)!r}.")
         wanted = self.negatives
         number = isinstance(wanted, numbers.Real) and not isinstance(wanted, bool)
-        if not number or not (0 < wanted < 1 or (wanted >= 1 and float(wanted).is_integer())):
-            raise ValueError(f"negatives expects a share above 0 and below 1, or a whole number, got {wanted!r}.")
+        if not number or not (0 < wanted < 1 or (wanted >= 1 and wanted % 1 == 0)):
+            raise ValueError(f"negatives expects a share above 0 and below 1, or a whole number, got {short(wanted)}.")
         for name in ("root", "sums"):
             if not isinstance(getattr(self, name), (bool, np.bool_)):
                 raise ValueError(f"{name} expects True or False, got {getattr(self, name)!r}.")

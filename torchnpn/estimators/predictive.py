@@ -10,10 +10,12 @@ from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
 from torchnpn.estimators.scores import crps
+from torchnpn.estimators.validation import real_numbers, short
 from torchnpn.families import ExponentialFamily
 from torchnpn.likelihoods import Categorical, Mixture
 
 Array = NDArray[Any]
+_MOST_DRAWS = 10**9  # in one call: 8 GB
 
 
 class Interval(NamedTuple):
@@ -60,17 +62,18 @@ class Predictive:
 
     def quantile(self, q: ArrayLike) -> Array:
         """The smallest y with P(target ≤ y) ≥ q; several q make a last dimension of their own."""
-        levels = np.asarray(q, dtype=np.float64)
-        if levels.ndim > 1 or not ((levels >= 0) & (levels <= 1)).all():
-            raise ValueError(f"quantile expects probabilities in [0, 1], a number or a list of them, got {q!r}.")
+        levels = real_numbers(q, "quantile")
+        if levels.ndim > 1 or not levels.size or not ((levels >= 0) & (levels <= 1)).all():
+            raise ValueError(f"quantile expects probabilities in [0, 1], a number or a list of them, got {short(q)}.")
         values = [self._array(self.distribution.quantile(level)) for level in np.atleast_1d(levels)]
         return values[0] if levels.ndim == 0 else np.stack(values, axis=-1)
 
     def interval(self, level: float = 0.9) -> Interval:
         """The central interval: `level` lies inside (for counts at least that), the rest equally below and above."""
-        if not 0 < level < 1:
-            raise ValueError(f"An interval expects a level between 0 and 1, such as 0.9, got {level!r}.")
-        return Interval(self.quantile((1 - level) / 2), self.quantile((1 + level) / 2))
+        inside = real_numbers(level, "interval")
+        if inside.ndim or not 0 < inside < 1:
+            raise ValueError(f"An interval expects a level between 0 and 1, such as 0.9, got {short(level)}.")
+        return Interval(self.quantile((1 - inside) / 2), self.quantile((1 + inside) / 2))
 
     def crps(self, y: ArrayLike) -> Array:
         """Continuous ranked probability score ∫ (P(target ≤ t) - 1{y ≤ t})² dt of each row, in units of y."""
@@ -80,7 +83,12 @@ class Predictive:
     def sample(self, n: int = 1, random_state: int | None = None) -> Array:
         """`n` draws for each row, shape (n, rows) or (n, rows, targets)."""
         if not isinstance(n, (int, np.integer)) or n < 1:
-            raise ValueError(f"sample expects a whole number n of draws, at least 1, got {n!r}.")
+            raise ValueError(f"sample expects a whole number n of draws, at least 1, got {short(n)}.")
+        if int(n) * self.distribution.batch_shape.numel() > _MOST_DRAWS:
+            raise ValueError(
+                f"sample expects up to {_MOST_DRAWS:,} draws in one call, got n={short(n)} for each of {len(self)} "
+                "rows. Draw a part at a time."
+            )
         generator = torch.Generator().manual_seed(np.random.default_rng(random_state).integers(2**62).item())
         return self._array(self.distribution.sample(int(n), generator))
 
@@ -98,7 +106,7 @@ class Predictive:
         return array[..., 0] if self._flat else array
 
     def _tensor(self, y: ArrayLike) -> Tensor:  # (rows,) or (rows, targets) -> (rows, targets)
-        array = np.asarray(y, dtype=np.float64)
+        array = real_numbers(y, "y")
         shape = tuple(self.distribution.batch_shape)
         if array.ndim == 0:
             array = np.broadcast_to(array, shape)
@@ -134,6 +142,10 @@ class ClassPredictive(NamedTuple):
     def log_prob(self, y: ArrayLike) -> Array:
         """Log probability of each label; minus infinity for labels never seen."""
         labels = np.asarray(y)
+        if labels.shape != self.probs.shape[:1]:
+            raise ValueError(
+                f"A prediction for {len(self.probs)} rows expects as many labels, got shape {labels.shape}."
+            )
         place = np.searchsorted(self.classes, labels).clip(max=len(self.classes) - 1)
         with np.errstate(divide="ignore"):
             logs = np.log(self.probs[np.arange(len(labels)), place])

@@ -41,11 +41,32 @@ def checked_data(estimator: Any, X: Any, *y: Any, reset: bool, **options: Any) -
 def _plain(values: Any) -> Any:
     """Tensors as arrays, and NaN in place of what is masked."""
     if isinstance(values, torch.Tensor):
-        return values.detach().cpu().numpy()
+        return _array_of(values)
     if not isinstance(values, np.ma.MaskedArray):
         return values
     mask = np.ma.getmaskarray(values)
     return np.where(mask, np.nan, np.ma.getdata(values).astype(np.float64)) if mask.any() else np.asarray(values)
+
+
+def _array_of(tensor: torch.Tensor) -> Array:
+    if tensor.layout != torch.strided or tensor.is_meta:
+        kind = "one without values (meta)" if tensor.is_meta else f"one of layout {tensor.layout}"
+        raise ValueError(f"Data expects a dense tensor, with its values, got {kind}. Use tensor.to_dense().")
+    values = tensor.detach().cpu().resolve_conj().resolve_neg()
+    array: Array = (values.float() if values.dtype == torch.bfloat16 else values).numpy()  # numpy has no bfloat16
+    return array
+
+
+def real_numbers(values: Any, name: str) -> Array:
+    """What a user gives as numbers, of any shape, in float64."""
+    plain = _plain(values)
+    try:
+        array = np.asarray(plain)
+        if array.dtype.kind in "biufO":
+            return array.astype(np.float64, copy=False)
+    except (TypeError, ValueError, OverflowError):  # of objects that are no numbers, and of those beyond float64
+        raise ValueError(f"{name} expects numbers that float64 can hold, got {short(values)}.") from None
+    raise ValueError(f"{name} expects real numbers, got values of type {array.dtype}.")
 
 
 def _plain_targets(y: Any) -> Any:
@@ -60,7 +81,9 @@ def checked_weight(sample_weight: Any, X: Any) -> Array | None:
         return None
     if isinstance(sample_weight, np.ma.MaskedArray) and np.ma.getmaskarray(sample_weight).any():
         raise ValueError("sample_weight expects a weight for every row, got masked ones. Put 0 there.")
-    weight: Array = _check_sample_weight(_plain(sample_weight), X, dtype=np.float64, ensure_non_negative=True)
+    given = real_numbers(sample_weight, "sample_weight")
+    each = given if given.ndim else float(given)
+    weight: Array = _check_sample_weight(each, X, dtype=np.float64, ensure_non_negative=True)
     with np.errstate(over="ignore"):
         total = float(weight.sum())
     low, high = _TOTAL_WEIGHT

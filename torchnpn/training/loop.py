@@ -41,6 +41,7 @@ class TrainingDiverged(FloatingPointError, ValueError):
     """The loss is no longer a finite number: the settings, or the data, are not such as can be learnt with."""
 
 
+@torch.enable_grad()
 def train(
     model: nn.Module,
     data: Any,
@@ -78,6 +79,10 @@ def train(
         CheckpointError: If `checkpoint` is no checkpoint, is damaged, or belongs to another training.
     """
     path = None if checkpoint is None else checkpoints.check_path(checkpoint)
+    if not isinstance(likelihood, Likelihood):
+        raise TypeError(f"train expects a likelihood of torchnpn.likelihoods, got {type(likelihood).__name__}.")
+    if not (prior is None or hasattr(prior, "divergence")):
+        raise TypeError(f"train expects a prior of torchnpn.priors or None, got {type(prior).__name__}.")
     recipe = Recipe() if recipe is None else recipe
     place = resolve_device(device)
     dtype = next((p.dtype for p in model.parameters()), torch.get_default_dtype())
