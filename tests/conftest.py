@@ -3,6 +3,7 @@
 import collections
 import os
 import random
+import tempfile
 
 import hypothesis
 import numpy as np
@@ -10,6 +11,8 @@ import pytest
 import torch
 
 os.environ.setdefault("TRITON_INTERPRET", "1")  # Triton's kernels run on the CPU; it looks when a kernel is defined
+_COMPILED = tempfile.TemporaryDirectory(prefix="torchnpn-compiled-", ignore_cleanup_errors=True)
+os.environ["TORCHINDUCTOR_CACHE_DIR"] = _COMPILED.name  # not what a killed run, or one for another CPU, left behind
 
 hypothesis.settings.register_profile(
     "torchnpn", derandomize=True, database=None, deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow]
