@@ -163,7 +163,7 @@ class ExponentialFamily:
         raise NotImplementedError(f"{type(self).__name__} has no counterpart in scipy.stats.")
 
     def log_prob(self, y: Tensor | float) -> Tensor:
-        """Log density, or log probability for counts, of `y`; minus infinity outside the support.
+        """Log density, or log probability for counts, of `y`; minus infinity outside the support, NaN for NaN.
 
         Computed in float64. Infinite only where the density is zero or infinite; else within the type's finite numbers.
         """
@@ -171,10 +171,11 @@ class ExponentialFamily:
         y = torch.as_tensor(y, dtype=torch.float64, device=self.device)
         shape = torch.broadcast_tensors(y, *self._tensors())[0].shape
         wide, y = self.entered(torch.float64, shape), entering(y.expand(shape))
-        inside = wide._inside(y)
+        inside = wide._inside(y) & y.isfinite()
         safe = torch.where(inside, y, self.interior)  # so that no NaN comes back through the branch not taken
         value = clamped(wide._log_density(safe), self.dtype)
-        value = torch.where(inside, value, -torch.inf)
+        outside = torch.where(y.isnan(), y.detach(), -torch.inf).to(self.dtype)
+        value = torch.where(inside, value, outside)
         pole = wide._pole(y)
         return value if pole is None else torch.where(pole, torch.inf, value)
 

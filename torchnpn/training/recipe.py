@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numbers
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -9,6 +10,7 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 from torch.optim import Optimizer
 from torch.optim.lr_scheduler import LRScheduler
@@ -93,10 +95,24 @@ class Recipe:
     precision: str = "fast"
 
     def __post_init__(self) -> None:
+        for name in ("epochs", "batch_size", "seed", *(["patience"] if self.patience is not None else [])):
+            if not isinstance(value := getattr(self, name), numbers.Integral):
+                raise ValueError(f"Recipe expects {name} to be a whole number, got {value!r:.80}.")
         for name in ("epochs", "batch_size", "learning_rate"):
-            if not np.all(np.asarray(getattr(self, name)) > 0):
+            if not np.all(self._numbers(name) > 0):
                 raise ValueError(f"Recipe expects {name} > 0, got {getattr(self, name)}.")
-        radius = np.asarray(self.adversarial)
-        if not np.all((radius >= 0) & (radius < np.inf)):
-            raise ValueError(f"Recipe expects adversarial ≥ 0 and finite, got {self.adversarial}.")
+        if not -(2**63) <= self.seed < 2**63:
+            raise ValueError("Recipe expects a seed that 64 bits can hold, got a larger number.")
+        for name in ("learning_rate", "adversarial"):
+            if not np.all((self._numbers(name) >= 0) & (self._numbers(name) < np.inf)):
+                raise ValueError(f"Recipe expects {name} ≥ 0 and finite, got {getattr(self, name)}.")
+        if self.clip_norm is not None and not self._numbers("clip_norm") > 0:
+            raise ValueError(f"Recipe expects clip_norm > 0, or None, got {self.clip_norm}.")
         check_precision(self.precision)
+
+    def _numbers(self, name: str) -> NDArray[np.float64]:
+        try:
+            return np.asarray(getattr(self, name), dtype=np.float64)
+        except (TypeError, ValueError, OverflowError):
+            found = type(getattr(self, name)).__name__
+            raise ValueError(f"Recipe expects {name} to be a number that float64 can hold, got {found}.") from None
