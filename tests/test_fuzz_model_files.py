@@ -199,7 +199,7 @@ DEEP = "[" * 100_000 + "]" * 100_000
         (packed(document(), {**WEIGHTS, "weight.mean": torch.ones(1, 2, dtype=torch.int32)}), "floating-point numbers"),
         (packed(document(), {**WEIGHTS, "weight.mean": torch.tensor([[1, math.nan]])}), "weight.mean holds NaN"),
         (packed(document(), {**WEIGHTS, "weight.mean": torch.tensor([[1, math.inf]])}), "not finite"),
-        (packed(document(), {**WEIGHTS, "weight.log_std": torch.tensor([[1, 100.0]])}), "not finite"),
+        (packed(document(), {**WEIGHTS, "weight.log_std": torch.tensor([[1, 100.0]])}), "deviation above 1e.12"),
         (packed(made({"type": "Sequential"}), {}), "keys type, layers"),
         (packed(made({"type": "Sequential", "layers": []}), {}), "layers should be a JSON object"),
         (packed(chain(forward=LINEAR), {}), "cannot be the name"),
