@@ -129,21 +129,8 @@ def test_whatever_a_server_sends_is_refused_in_words(cache, monkeypatch, record_
     """Numbers that are none, and random bytes, with the sum that is expected of them."""
     chance, tried = generator("originals"), rounds(30)
     record_property("inputs", tried)
-    odd = [
-        b"nan\n",
-        b"inf\n",
-        b"-1\n",
-        b"1e300\n",
-        b"",
-        b"\n\n",
-        b"1 2\n3\n",
-        b"9" * 5000,
-        b"\xff\xfe",
-        b"0x10\n",
-        b"1,5\n",
-    ]
     for i in range(tried):
-        body = odd[i] if i < len(odd) else chance.bytes(chance.integers(1, 60))
+        body = ODD[i] if i < len(ODD) else chance.bytes(chance.integers(1, 60))
         with lying(sends(with_length(len(body), body))) as url:
             table = TINY._replace(sha256=hashlib.sha256(body).hexdigest())
             monkeypatch.setitem(catalogue.SOURCES, "tiny", uci.source(table, url.rstrip("/")))
