@@ -36,7 +36,7 @@ test-fast: .venv/.installed ## the tests without the slow ones, under three minu
 test-newest: ## all tests with the newest torch, pandas and others, in .venv-newest; TORCH=torch==2.13.0 keeps that torch
 	@test -x $(NEWEST)/bin/python || $(PYTHON) -m venv $(NEWEST)
 	@echo "Installing the newest versions into $(NEWEST) ..."
-	@$(NEWEST)/bin/python $(INSTALL) --upgrade --upgrade-strategy eager "$(TORCH)" -e ".[test]"
+	@$(NEWEST)/bin/python $(INSTALL) --upgrade --upgrade-strategy eager "$(TORCH)" -e ".[test]" -e ./studies
 	@$(NEWEST)/bin/python -c 'from importlib.metadata import version as v; print(*(f"{n} {v(n)}" for n in "torch pandas numpy scipy scikit-learn matplotlib pyarrow".split()), sep=", ")'
 	@$(NEWEST)/bin/python $(TESTS)
 
@@ -64,9 +64,9 @@ clean: ## remove the environments, caches and build outputs
 	@$(PYTHON) -c 'import sys; sys.exit("Needs Python 3.11 or later; try make PYTHON=python3.12" if sys.version_info < (3, 11) else 0)'
 	@$(PYTHON) -m venv .venv
 
-.venv/.installed: pyproject.toml constraints.txt | .venv/bin/python
+.venv/.installed: pyproject.toml studies/pyproject.toml constraints.txt | .venv/bin/python
 	@echo "Installing torchnpn and its tools into .venv ..."
-	@$(PIP) -e ".[dev]"
+	@$(PIP) -e ".[dev]" -e ./studies
 	@touch $@ .venv/.demo
 
 .venv/.demo: pyproject.toml constraints.txt | .venv/bin/python

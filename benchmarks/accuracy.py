@@ -1,6 +1,6 @@
 """Measure the error of every map over wide grids, beside the paper's formulas as printed.
 
-    python benchmarks/accuracy.py             measure, write results/accuracy.json, render
+    python benchmarks/accuracy.py             measure, write accuracy.json to studies/results, render
     python benchmarks/accuracy.py --render    render docs/numerics.md from the record
 
 Exact values come from the references of the tests, which share no code with the library.

@@ -1,6 +1,6 @@
 """`NPNRegressor` at its defaults beside NGBoost, scikit-learn's linear models and a plain network at theirs.
 
-python benchmarks/estimators.py                     # twenty minutes on one core; writes results/estimators.json
+python benchmarks/estimators.py                     # twenty minutes on one core; writes studies/results/estimators.json
 python benchmarks/estimators.py --quick             # the same on a few rows, without a record
 python benchmarks/estimators.py --render PAGE       # the table of the record into a page
 

@@ -22,7 +22,7 @@ from benchmarks import records, summaries
 from torchnpn.training.steps import device_training
 
 RECORD = records.RESULTS / "gpu_profile.json"
-PAGE = records.RESULTS.parent / "docs" / "speed.md"
+PAGE = records.DOCS / "speed.md"
 MOST_KERNELS = 8
 COPY, TF32, BF16 = 4.3e12, 0.4e15, 0.79e15  # bytes and operations a second of an H200: copies, products
 

@@ -1,6 +1,6 @@
 """Training on a GPU as a whole: the paper's 2,000 epochs of MNIST by the clock, and what low precision changes.
 
-    python benchmarks/gpu_training.py --device cuda [--part epochs] [--part precision] [-o results/gpu_training.json]
+    python benchmarks/gpu_training.py --device cuda [--part epochs] [--part precision] [-o RECORD.json]
 
 Needs mnist.npz and naval-propulsion-plant.npz under TORCHNPN_DATA. `--quick` is a trial of a few seconds on a CPU.
 """
@@ -26,7 +26,7 @@ from benchmarks import records, summaries
 from torchnpn import kernels
 
 RECORD = records.RESULTS / "gpu_training.json"
-PAGE = records.RESULTS.parent / "docs" / "speed.md"
+PAGE = records.DOCS / "speed.md"
 PRECISIONS = "fast", "float32"
 
 

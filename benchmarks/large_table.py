@@ -2,7 +2,7 @@
 
     python benchmarks/large_table.py [--rows 1000000 3000000]
 
-Writes results/large_table.json. The tables have 20 columns: 14 of numbers, a twentieth of whose cells is empty, 5 of
+Writes large_table.json to studies/results. The tables have 20 columns: 14 of numbers, a twentieth of whose cells is empty, 5 of
 categories, and the target; training is as `npn fit` does it by default, but for two epochs.
 """
 

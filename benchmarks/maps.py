@@ -2,7 +2,8 @@
 
     python benchmarks/maps.py [--no-compile] [--device cuda] [--only relu,sigmoid]
 
-Writes results/maps_cpu.json (or maps_cuda.json). The unit is torch's eager function throughout: one fused kernel.
+Writes maps_cpu.json (or maps_cuda.json) to studies/results.
+The unit is torch's eager function throughout: one fused kernel.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """A fifth of the cells removed: `NPNRegressor` on what is left, and after the gaps are filled.
 
-python benchmarks/missing.py                     # ten minutes on one core; writes results/missing.json
+python benchmarks/missing.py                     # ten minutes on one core; writes studies/results/missing.json
 python benchmarks/missing.py --quick             # the same on a few rows, without a record
 python benchmarks/missing.py --render PAGE       # the table of the record into a page
 

@@ -7,11 +7,12 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from torchnpn.bench import circumstances, write, write_json
+from npn_studies.bench import circumstances, write, write_json
 
-__all__ = ["RESULTS", "circumstances", "render", "write", "write_json"]
+__all__ = ["DOCS", "RESULTS", "circumstances", "render", "write", "write_json"]
 
-RESULTS = Path(__file__).resolve().parent.parent / "results"
+ROOT = Path(__file__).resolve().parent.parent
+RESULTS, DOCS = ROOT / "studies" / "results", ROOT / "docs"
 
 
 def render(page: Path, record: Path, with_table: Callable[[str, dict[str, Any]], str]) -> None:

@@ -3,7 +3,7 @@
     python benchmarks/step.py [--device auto|cpu|cuda]     measure, then render
     python benchmarks/step.py --render                     render the records that are there
 
-Records are results/step_cpu.json and results/step_cuda.json; figures go to docs/images/.
+Records are studies/results/step_cpu.json and step_cuda.json; figures go to docs/images/.
 """
 
 from __future__ import annotations
@@ -16,12 +16,15 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
+from npn_studies import bench
+from npn_studies.bench.figure import growth
+
 from benchmarks import records, summaries
-from torchnpn import bench, cli, plots
-from torchnpn.bench.figure import growth
+from torchnpn import plots
+from torchnpn.cli import app as cli
 from torchnpn.training import resolve_device
 
-DOCS = records.RESULTS.parent / "docs"
+DOCS = records.DOCS
 NAMES = {"cpu": "step_cpu", "cuda": "step_cuda"}  # of a record and its figure, by device
 SHORT = "plain", "npn", "dropout-10", "ensemble-5"  # what docs/networks.md shows
 

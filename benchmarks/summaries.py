@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from torchnpn.experiments.tables import Summary, rounded, table
+from npn_studies.experiments.tables import Summary, rounded, table
 
 __all__ = ["END", "Summary", "rounded", "table", "with_table"]
 END = "<!-- end of rendered part -->"

@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 from typer.testing import CliRunner
 
-from torchnpn import cli
+from torchnpn.cli import app as cli
 
 QUICK = ["--epochs", "2", "--hidden", "4", "--device", "cpu"]
 BARE = [*QUICK, "--no-report"]

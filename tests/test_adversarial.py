@@ -9,14 +9,14 @@ import numpy as np
 import pytest
 import scipy.sparse
 import torch
+from npn_studies.baselines import BayesByBackprop, Classes, DarkKnowledge, DropoutNetwork, PlainNetwork, Settings
+from npn_studies.baselines.dark_knowledge import Teacher
+from npn_studies.baselines.rows import training_rows
 from sklearn.datasets import load_digits
 from sklearn.metrics import log_loss
 from torch.utils.data import DataLoader, TensorDataset
 
 from torchnpn import NPNClassifier, nn
-from torchnpn.baselines import BayesByBackprop, Classes, DarkKnowledge, DropoutNetwork, PlainNetwork, Settings
-from torchnpn.baselines.dark_knowledge import Teacher
-from torchnpn.baselines.rows import training_rows
 from torchnpn.likelihoods import GaussianNoise, ScaledSoftmax
 from torchnpn.moments import Moments
 from torchnpn.training import Recipe, constant, train

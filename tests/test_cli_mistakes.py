@@ -300,7 +300,7 @@ def test_streams_that_are_closed_full_or_ascii(folder, shell, status, words):
 @pytest.mark.slow
 def test_help_needs_no_torch():
     code = (
-        "import sys; from typer.testing import CliRunner; from torchnpn import cli\n"
+        "import sys; from typer.testing import CliRunner; from torchnpn.cli import app as cli\n"
         "run = lambda *args: CliRunner().invoke(cli.app, args).exit_code\n"
         "codes = [run('--help'), run('fit', '--help'), run('none'), run('fit', 'a.csv', '-t', 'y', '--hidden', 'x')]\n"
         "print(codes, [name for name in ('torch', 'sklearn', 'pyarrow', 'matplotlib') if name in sys.modules])"

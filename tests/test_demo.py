@@ -15,7 +15,7 @@ from test_plots import assert_stands_alone
 from typer.testing import CliRunner
 
 import torchnpn
-from torchnpn import cli
+from torchnpn.cli import app as cli
 from torchnpn.demo import counts, digits, page, toy
 from torchnpn.demo.plain import PlainNetwork
 
@@ -214,7 +214,7 @@ def test_version_and_help():
 
 @pytest.mark.slow
 def test_command_without_its_extra_says_so():
-    code = "import sys; sys.modules['typer'] = None; import torchnpn.cli"
+    code = "import sys; sys.modules['typer'] = None; import torchnpn.cli.app"
     result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert result.returncode == 1
     assert result.stderr == "npn: typer is not installed. The command needs: pip install 'torchnpn[cli]'\n"

@@ -15,7 +15,7 @@ from benchmarks import numerics_page, step
 from torchnpn import families, maps
 
 ROOT = Path(__file__).parent.parent
-RECORD = json.loads((ROOT / "results" / "accuracy.json").read_text(encoding="utf-8"))
+RECORD = json.loads((ROOT / "studies" / "results" / "accuracy.json").read_text(encoding="utf-8"))
 ROWS = RECORD["rows"]
 ANEW = "run `python benchmarks/accuracy.py` to measure anew"
 UNMEASURED = {  # exported from maps, and why they have no row of their own
@@ -52,7 +52,7 @@ def test_every_map_and_family_has_a_row(kind):
 
 def test_table_of_costs_is_rendered_from_the_record():
     page = (ROOT / "docs" / "networks.md").read_text(encoding="utf-8")
-    assert step.with_table(page, json.loads((ROOT / "results" / "step_cpu.json").read_text())) == page, ANEW
+    assert step.with_table(page, json.loads((ROOT / "studies" / "results" / "step_cpu.json").read_text())) == page, ANEW
 
 
 def test_every_public_name_is_in_the_reference():

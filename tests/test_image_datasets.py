@@ -14,7 +14,8 @@ import scipy.stats
 from served import empty_cache, files, served
 from typer.testing import CliRunner
 
-from torchnpn import cli, datasets
+from torchnpn import datasets
+from torchnpn.cli import app as cli
 from torchnpn.datasets import catalogue, images, store, toy
 
 DATA = os.environ.get("TORCHNPN_DATA")  # read before the fixture below takes it away

@@ -1,11 +1,11 @@
-"""The records in results/, as they are committed."""
+"""The records in studies/results/, as they are committed."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
-from torchnpn.experiments import EXPERIMENTS
-from torchnpn.experiments import record as records
+from npn_studies.experiments import EXPERIMENTS
+from npn_studies.experiments import record as records
 
 ROOT = Path(__file__).parent.parent
 

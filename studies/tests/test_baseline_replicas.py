@@ -7,8 +7,7 @@ import dataclasses
 import numpy as np
 import pytest
 import torch
-
-from torchnpn.baselines import (
+from npn_studies.baselines import (
     BayesByBackprop,
     Classes,
     DarkKnowledge,
@@ -26,9 +25,9 @@ from torchnpn.baselines import (
     predictor,
     replica,
 )
-from torchnpn.baselines.adam import Adam
-from torchnpn.baselines.dark_knowledge import Teacher
-from torchnpn.baselines.rows import training_rows
+from npn_studies.baselines.adam import Adam
+from npn_studies.baselines.dark_knowledge import Teacher
+from npn_studies.baselines.rows import training_rows
 
 SHORT = Settings(hidden=(6,), epochs=2, batch_size=16)
 RATES = dataclasses.replace(SHORT, learning_rate=(1e-3, 1e-2, 1e-1), schedule="cosine")

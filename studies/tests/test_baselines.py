@@ -8,9 +8,7 @@ import math
 import numpy as np
 import pytest
 import torch
-from scipy import integrate, stats
-
-from torchnpn.baselines import (
+from npn_studies.baselines import (
     BayesByBackprop,
     Classes,
     DarkKnowledge,
@@ -26,10 +24,11 @@ from torchnpn.baselines import (
     ScaleMixturePrior,
     Settings,
 )
-from torchnpn.baselines.dark_knowledge import Teacher
-from torchnpn.baselines.loop import batches
-from torchnpn.baselines.rows import training_rows
-from torchnpn.baselines.weight_priors import Drawn
+from npn_studies.baselines.dark_knowledge import Teacher
+from npn_studies.baselines.loop import batches
+from npn_studies.baselines.rows import training_rows
+from npn_studies.baselines.weight_priors import Drawn
+from scipy import integrate, stats
 
 SHORT = Settings(hidden=(6,), epochs=2, batch_size=16)
 

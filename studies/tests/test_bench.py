@@ -11,22 +11,24 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from npn_studies import bench
+from npn_studies.bench import clock, contest, ours, plan, rivals, table, task, ways
+from npn_studies.bench.figure import growth
 from test_plots import size as png_size
 from torch.nn import functional
 from typer.testing import CliRunner
 
 import torchnpn as npn
 from benchmarks import step
-from torchnpn import bench, cli, plots
-from torchnpn.bench import clock, contest, ours, plan, rivals, table, task, ways
-from torchnpn.bench.figure import growth
+from torchnpn import plots
+from torchnpn.cli import app as cli
 
 CPU = torch.device("cpu")
 CLASSES = task.make_task(task.Size((6, 8, 7, 3), 5), CPU)
 SPARSE = task.make_task(task.Size((20, 6, 20), 5, "tanh", 4), CPU)
 TASKS = {"classes": CLASSES, "autoencoder": SPARSE}
 ON_CPU = [name for name in contest.ENTRIES if not name.endswith(("compiled", "graph", "fused"))]
-ROOT = Path(__file__).parent.parent
+ROOT = Path(__file__).parents[2]
 RUNNER = CliRunner()
 
 

@@ -13,10 +13,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 import scipy.sparse
+from npn_studies.datasets import Documents, citations, documents, texts, words
 from served import empty_cache, served
 
 from torchnpn import datasets
-from torchnpn.datasets import catalogue, citations, documents, store, texts, words
+from torchnpn.datasets import catalogue, store
 
 DATA = os.environ.get("TORCHNPN_DATA")  # read before the fixture below takes it away
 NAMES = ("citeulike-t", "citeulike-a", "arxiv", "cora", "citeseer", "20newsgroups")
@@ -65,7 +66,7 @@ def parsed(**change: bytes) -> store.Arrays:
 
 def test_citeulike_goes_from_its_originals_to_documents(origin, cache):
     loaded = datasets.load("citeulike-a")
-    assert isinstance(loaded, datasets.Documents) and loaded.name == "citeulike-a"
+    assert isinstance(loaded, Documents) and loaded.name == "citeulike-a"
     assert (loaded.counts.format, loaded.counts.dtype) == ("csr", np.float32)
     np.testing.assert_array_equal(loaded.counts.toarray(), COUNTS)
     assert loaded.vocabulary == ("gene", "m-estimator", "naïve", "model", "data")

@@ -3,17 +3,11 @@
 from __future__ import annotations
 
 import math
-from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
-from scipy import stats
-from test_experiments import QUICK, ran
-
-from torchnpn import datasets, nn, plots
-from torchnpn.datasets.dataset import Dataset, Split
-from torchnpn.experiments import (
+from npn_studies.experiments import (
     EXPERIMENTS,
     digit_methods,
     digit_scores,
@@ -24,12 +18,16 @@ from torchnpn.experiments import (
     mnist_size_search,
     mnist_variance_page,
 )
-from torchnpn.experiments import record as records
-from torchnpn.experiments.digit_methods import METHODS, Answer, Method, Work
-from torchnpn.experiments.digit_settings import CHOSEN
+from npn_studies.experiments import record as records
+from npn_studies.experiments.digit_methods import METHODS, Answer, Method, Work
+from npn_studies.experiments.digit_settings import CHOSEN
+from scipy import stats
+from test_experiments import QUICK, ran
+
+from torchnpn import datasets, nn, plots
+from torchnpn.datasets.dataset import Dataset, Split
 from torchnpn.moments import Moments
 
-ROOT = Path(__file__).parent.parent
 CPU = torch.device("cpu")
 NAMES = "mnist", "mnist_size", "mnist_size_search", "mnist_variance"
 TRAIN, VALIDATION, TEST = 600, 200, 300

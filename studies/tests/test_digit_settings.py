@@ -8,8 +8,7 @@ from pathlib import Path
 
 import pytest
 import torch
-
-from torchnpn.experiments import (
+from npn_studies.experiments import (
     digit_grids,
     digits,
     mnist,
@@ -18,7 +17,7 @@ from torchnpn.experiments import (
     mnist_size_search,
     mnist_variance,
 )
-from torchnpn.experiments.digit_settings import CHOSEN, CHOSEN_BY_SIZE, STEPS, training
+from npn_studies.experiments.digit_settings import CHOSEN, CHOSEN_BY_SIZE, STEPS, training
 
 ROOT = Path(__file__).parent.parent
 

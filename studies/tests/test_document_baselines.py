@@ -6,14 +6,14 @@ import numpy as np
 import pytest
 import scipy.sparse
 import torch
-from sklearn.metrics import roc_auc_score
-
-from torchnpn.baselines.document_autoencoders import (
+from npn_studies.baselines.document_autoencoders import (
     StackedAutoencoder,
     VariationalAutoencoder,
     _standard_divergence,
 )
-from torchnpn.baselines.document_codes import LatentSemantics, TfIdf
+from npn_studies.baselines.document_codes import LatentSemantics, TfIdf
+from sklearn.metrics import roc_auc_score
+
 from torchnpn.documents import GAUSSIAN
 from torchnpn.moments import Moments
 

@@ -12,16 +12,16 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from npn_studies.experiments import EXPERIMENTS, Cell, Experiment, Options
+from npn_studies.experiments import record as records
+from npn_studies.experiments.report import report
+from npn_studies.experiments.run import Screen, absent, choose, folder_for, listing, reproduce, run
+from npn_studies.experiments.tables import Summary, table
 from typer.testing import CliRunner
 
-from torchnpn import cli, plots
-from torchnpn.experiments import EXPERIMENTS, Cell, Experiment, Options
-from torchnpn.experiments import record as records
-from torchnpn.experiments.report import report
-from torchnpn.experiments.run import Screen, absent, choose, folder_for, listing, reproduce, run
-from torchnpn.experiments.tables import Summary, table
+from torchnpn import plots
+from torchnpn.cli import app as cli
 
-ROOT = Path(__file__).parent.parent
 CPU = torch.device("cpu")
 FULL, QUICK = Options(CPU), Options(CPU, quick=True)
 RUNNER = CliRunner()
@@ -172,17 +172,20 @@ def test_names():
     experiments = {name: made(name, search=name == "c") for name in "abc"}
     assert [e.name for e in choose(["all"], experiments)] == ["a", "b"]
     assert [e.name for e in choose(["c", "all", "a"], experiments)] == ["c", "a", "b"]
-    with pytest.raises(ValueError, match=r"no experiment 'tyo'. Did you mean 'toy'\? There are: toy, "):
+    with pytest.raises(ValueError, match=r"no experiment 'tyo'. Did you mean 'toy'"):
         choose(["tyo"], EXPERIMENTS)
     with pytest.raises(ValueError, match="Which experiment"):
         choose([], EXPERIMENTS)
     assert all(name == experiment.name for name, experiment in EXPERIMENTS.items())
 
 
-def test_quick_records_have_a_folder_of_their_own():
+def test_quick_records_have_a_folder_of_their_own(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
     assert folder_for(Options(CPU), None) == Path("results")
     assert folder_for(Options(CPU, quick=True), None) == Path("results/quick")
     assert folder_for(Options(CPU, quick=True), Path("x")) == Path("x")
+    Path("studies/npn_studies").mkdir(parents=True)  # a clone of the repository
+    assert folder_for(Options(CPU), None) == Path("studies/results")
 
 
 def test_an_experiment_without_its_data_is_left_out(tmp_path):
@@ -256,7 +259,7 @@ def test_all_goes_on_without_data_and_says_so(few, tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "expected"),
     [
-        (["three"], "There are: one, two; or all."),
+        (["three"], "There are: one, two, all."),
         ([], "Which experiment?"),
         (["one", "--seeds", "0"], "seeds"),
         (["one", "-o", "file"], "cannot"),
@@ -275,7 +278,7 @@ def test_hard_dependencies_are_enough(tmp_path):
     hidden = ["typer", "rich", "matplotlib", "pandas", "pyarrow"]
     script = (
         f"import sys; sys.modules.update(dict.fromkeys({hidden}))\n"
-        "from torchnpn.experiments.__main__ import main\n"
+        "from npn_studies.__main__ import main\n"
         f"sys.exit(main(['activations', '--device', 'cpu', '-o', {str(tmp_path)!r}]))"
     )
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)

@@ -3,20 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
-from pathlib import Path
 
 import numpy as np
 import pytest
 import scipy.sparse
 import torch
 from committed import recorded
-from scipy import stats
-from test_experiments import QUICK, ran
-
-from torchnpn import Moments, datasets, plots
-from torchnpn.datasets.dataset import Split
-from torchnpn.datasets.documents import Documents
-from torchnpn.experiments import (
+from npn_studies.datasets.documents import Documents
+from npn_studies.experiments import (
     link_methods,
     links,
     links_search,
@@ -24,8 +18,8 @@ from torchnpn.experiments import (
     topics,
     topics_search,
 )
-from torchnpn.experiments import record as records
-from torchnpn.experiments.link_methods import (
+from npn_studies.experiments import record as records
+from npn_studies.experiments.link_methods import (
     DIRECTIONS,
     DISTANCES,
     MEAN,
@@ -40,9 +34,13 @@ from torchnpn.experiments.link_methods import (
     controls,
     prepared,
 )
-from torchnpn.experiments.link_settings import Choice
+from npn_studies.experiments.link_settings import Choice
+from scipy import stats
+from test_experiments import QUICK, ran
 
-ROOT = Path(__file__).parent.parent
+from torchnpn import Moments, datasets, plots
+from torchnpn.datasets.dataset import Split
+
 CPU = torch.device("cpu")
 DOCUMENTS, TERMS, GROUPS = 240, 60, 4
 

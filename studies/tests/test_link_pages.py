@@ -6,18 +6,15 @@ import numpy as np
 import pytest
 import torch
 from committed import recorded
-from scipy import stats
-
-from torchnpn import plots
-from torchnpn.experiments import (
+from npn_studies.experiments import (
     link_methods,
     links,
     links_page,
     links_search,
 )
-from torchnpn.experiments import record as records
-from torchnpn.experiments.link_grids import FINALS
-from torchnpn.experiments.link_methods import (
+from npn_studies.experiments import record as records
+from npn_studies.experiments.link_grids import FINALS
+from npn_studies.experiments.link_methods import (
     DISTANCES,
     MEAN,
     METHODS,
@@ -25,8 +22,11 @@ from torchnpn.experiments.link_methods import (
     USES,
     View,
 )
-from torchnpn.experiments.link_settings import CHOSEN, EPOCHS, Choice, chosen
-from torchnpn.experiments.links_page import Difference, Scores
+from npn_studies.experiments.link_settings import CHOSEN, EPOCHS, Choice, chosen
+from npn_studies.experiments.links_page import Difference, Scores
+from scipy import stats
+
+from torchnpn import plots
 
 CPU = torch.device("cpu")
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from npn_studies.baselines.document_codes import LatentSemantics
 
 from torchnpn import NPNAutoencoder, datasets
-from torchnpn.baselines.document_codes import LatentSemantics
 from torchnpn.datasets.splits import node_split
 from torchnpn.estimators.link_prediction import LinkPredictor
 from torchnpn.metrics.links import link_positions, link_quality

@@ -8,12 +8,11 @@ import math
 import numpy as np
 import pytest
 import torch
+from npn_studies.baselines import ProbabilisticBackprop, Settings
+from npn_studies.baselines.filtering import Posterior, absorb
+from npn_studies.baselines.precision_factors import PriorFactors, gamma_update
+from npn_studies.baselines.probabilistic_backprop import output
 from scipy import integrate, stats
-
-from torchnpn.baselines import ProbabilisticBackprop, Settings
-from torchnpn.baselines.filtering import Posterior, absorb
-from torchnpn.baselines.precision_factors import PriorFactors, gamma_update
-from torchnpn.baselines.probabilistic_backprop import output
 
 
 def one_weight(m, v, shape=6.0, rate=6.0):

@@ -6,13 +6,13 @@ from pathlib import Path
 
 import pytest
 from matplotlib.figure import Figure
+from npn_studies.experiments.report import duration, report
 from test_experiments import QUICK, made, only, ran
 from typer.testing import CliRunner
 
-from torchnpn import cli
-from torchnpn.experiments.report import duration, report
+from torchnpn.cli import app as cli
 
-ROOT = Path(__file__).parent.parent
+ROOT = Path(__file__).parents[2]
 RUNNER = CliRunner()
 
 
@@ -105,5 +105,6 @@ def test_the_command_checks_and_writes(folder):
 
 
 def test_the_committed_pages_are_as_the_records_say():
-    result = command(ROOT, "--check")
+    places = ["--results", ROOT / "studies" / "results", "--docs", ROOT / "docs"]
+    result = RUNNER.invoke(cli.app, ["report", *map(str, places), "--check"])
     assert result.exit_code == 0, result.output

@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from committed import recorded
+from npn_studies.experiments import activations, toy, toy_search
 from scipy import special, stats
 
 from torchnpn import datasets
-from torchnpn.experiments import activations, toy, toy_search
 
 # Toy
 

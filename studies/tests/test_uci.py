@@ -5,15 +5,15 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
+from npn_studies.baselines import Settings
+from npn_studies.baselines.predicted import PredictedReal
+from npn_studies.experiments import uci, uci_page, uci_search
+from npn_studies.experiments.experiment import Options
+from npn_studies.experiments.uci_ensemble import EnsembleGrid
+from npn_studies.experiments.uci_page import Entry
 from scipy import stats
 
-from torchnpn.baselines import Settings
-from torchnpn.baselines.predicted import PredictedReal
 from torchnpn.datasets.dataset import Dataset, Split
-from torchnpn.experiments import uci, uci_page, uci_search
-from torchnpn.experiments.experiment import Options
-from torchnpn.experiments.uci_ensemble import EnsembleGrid
-from torchnpn.experiments.uci_page import Entry
 
 QUICK = Options(torch.device("cpu"), quick=True)
 RNG = np.random.default_rng(0)

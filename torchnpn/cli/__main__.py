@@ -1,5 +1,5 @@
 """`python -m torchnpn.cli`."""
 
-from torchnpn.cli import main
+from torchnpn.cli.app import main
 
 main()

@@ -14,6 +14,7 @@ import numpy as np
 import torch
 
 from torchnpn import io, tables
+from torchnpn._text import did_you_mean, shown
 from torchnpn.cli import page
 from torchnpn.cli.console import bars, say, show_figures
 from torchnpn.cli.errors import fail, writing
@@ -171,7 +172,7 @@ def _read(options: FitOptions, progress: Callable[[float], None]) -> tuple[Data,
     table, name = tables.open_table(options.data), options.target
     for wanted in (name, *options.drop, *options.use):
         if wanted not in table.names:
-            fail(f"{table.label} has no column {tables.shown(wanted)}.{tables.did_you_mean(wanted, table.names)}")
+            fail(f"{table.label} has no column {shown(wanted)}.{did_you_mean(wanted, table.names)}")
     if name in options.drop:
         fail(f"the target {name!r} cannot be dropped.")
     if both := set(options.drop) & set(options.use):
@@ -199,7 +200,7 @@ def _say_what_was_read(read: Data, kept: int, max_rows: int) -> None:
     for note in tables.notes(read.found):
         say(f"  {note}", style=NOTE)
     for name, reason in read.left_out:
-        say(f"  left out: {tables.shown(name)} {reason}.", style=NOTE)
+        say(f"  left out: {shown(name)} {reason}.", style=NOTE)
     if filled < read.found.rows:
         say(f"  not used: {_rows(read.found.rows - filled)} without a target.", style=NOTE)
     if kept < filled:

@@ -13,6 +13,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from torchnpn import tables
+from torchnpn._text import did_you_mean, shown
 from torchnpn.cli.console import bars, say, show_figures
 from torchnpn.cli.errors import fail, line, writing
 from torchnpn.cli.loading import load_model
@@ -62,7 +63,7 @@ def evaluate(model: Path, data: Path, level: float) -> None:
     target = fitted.target
     fitted.schema.check(table.names)
     if target.name not in table.names:
-        close = tables.did_you_mean(target.name, table.names)
+        close = did_you_mean(target.name, table.names)
         fail(f"{table.label} has no column {target.name!r} to compare the predictions with.{close}")
     _say_encoding(table)
     outcomes, row = [], 1
@@ -104,8 +105,8 @@ def _writer(wanted: PredictOptions, schema: pa.Schema) -> Iterator[tables.Writer
 def _kept_columns(table: tables.Table, wanted: PredictOptions) -> list[str]:
     for name in wanted.keep:
         if name not in table.names:
-            close = tables.did_you_mean(name, table.names)
-            fail(f"{table.label} has no column {tables.shown(name)} to keep.{close}")
+            close = did_you_mean(name, table.names)
+            fail(f"{table.label} has no column {shown(name)} to keep.{close}")
     return [] if wanted.bare else list(dict.fromkeys(wanted.keep)) or list(table.names)
 
 
@@ -126,7 +127,7 @@ def _for_file(fitted: tables.TableModel, table: tables.Table, batch: pa.RecordBa
     if changed:
         name, mark = next(iter(changed.items()))
         more = f" and {len(changed) - 1} more" if len(changed) > 1 else ""
-        line(f"note: {table.label} writes {tables.shown(name)}{more} with a decimal {_MARKS[mark]}.")
+        line(f"note: {table.label} writes {shown(name)}{more} with a decimal {_MARKS[mark]}.")
     return adapted
 
 

@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-import difflib
+import functools
 from collections.abc import Mapping
+from importlib.metadata import entry_points
 from pathlib import Path
-from typing import Literal, NamedTuple, overload
+from typing import NamedTuple
 
-from torchnpn.datasets import citations, images, insurance, store, texts, toy, uci
+from torchnpn._text import did_you_mean
+from torchnpn.datasets import images, insurance, store, toy, uci
 from torchnpn.datasets.dataset import Dataset, Info, Original, Source
-from torchnpn.datasets.documents import Documents
 from torchnpn.datasets.download import Clock, DownloadError, Patience, Progress, download
 
-SOURCES: dict[str, Source] = {
-    source.name: source
-    for source in (*uci.SOURCES, *insurance.SOURCES, *images.SOURCES, *citations.SOURCES, *texts.SOURCES)
-}
+SOURCES: dict[str, Source] = {source.name: source for source in (*uci.SOURCES, *insurance.SOURCES, *images.SOURCES)}
 _FOREIGN = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError)  # arrays of other names, types, values
-DocumentName = Literal["citeulike-t", "citeulike-a", "arxiv", "cora", "citeseer", "20newsgroups"]
 
 
 class Verdict(NamedTuple):
@@ -27,14 +24,18 @@ class Verdict(NamedTuple):
     status: str
 
 
-@overload
-def load(name: DocumentName) -> Documents: ...  # type: ignore[overload-overlap]
-@overload
-def load(name: str) -> Dataset: ...
-def load(name: str) -> Dataset | Documents:
+def register(*added: Source) -> None:
+    """Let `load` and the others know data sets of another package.
+
+    A package that names a module which does so under the entry points `npn.datasets` need not be imported first.
+    """
+    SOURCES.update({source.name: source for source in added})
+
+
+def load(name: str) -> Dataset:
     """The data set called `name`, from `$TORCHNPN_DATA`, the cache, or its source; `toy` is generated.
 
-    A table with its targets is a `Dataset`; texts, and graphs of texts, are `Documents`.
+    What a source of another package loads is its own: the studies' texts are `npn_studies.datasets.Documents`.
 
     Raises:
         ValueError: If there is no such name, or the file is damaged or holds something else.
@@ -46,23 +47,16 @@ def load(name: str) -> Dataset | Documents:
     source, path = _source(name), fetch(name)
     arrays = store.read(path)
     try:
-        dataset: Dataset | Documents = source.read(arrays)
+        dataset = source.read(arrays)
     except _FOREIGN as error:
         raise ValueError(
             f"{path} is not the file of {name!r} ({type(error).__name__}: {error}): it holds {', '.join(arrays)}. "
             f"{_anew(path)}"
         ) from error
-    if isinstance(dataset, Documents):
-        if dataset.counts.shape != (source.rows, source.columns):
-            raise ValueError(
-                f"{path} should hold {source.rows} documents and {source.columns} terms, got counts of shape "
-                f"{dataset.counts.shape}. {_anew(path)}"
-            )
-    elif dataset.X.shape != (source.rows, source.columns) or dataset.y.shape != (source.rows,):
-        raise ValueError(
-            f"{path} should hold {source.rows} rows of {source.columns} features and a target, got X of shape "
-            f"{dataset.X.shape} and y of shape {dataset.y.shape}. {_anew(path)}"
-        )
+    try:
+        dataset.check_size(source.rows, source.columns)
+    except ValueError as error:
+        raise ValueError(f"{path} {error}. {_anew(path)}") from error
     return dataset
 
 
@@ -107,13 +101,13 @@ def fetch(name: str, progress: Progress | None = None, *, patience: Patience | N
 
 def verify(name: str | None = None) -> list[Verdict]:
     """Whether the file of a data set, or of each one, holds the values that it should; `toy` needs no file."""
-    names = [*SOURCES, toy.INFO.name] if name is None else [name]
+    names = [*_sources(), toy.INFO.name] if name is None else [name]
     return [Verdict(name, "ok" if name == toy.INFO.name else _status(_source(name))) for name in names]
 
 
 def available() -> list[Info]:
     """All data sets, whether their files are present, and where."""
-    paths = {name: store.locate(source.path) for name, source in SOURCES.items()}
+    paths = {name: store.locate(source.path) for name, source in _sources().items()}
     sets = [
         Info(
             name=name,
@@ -126,17 +120,26 @@ def available() -> list[Info]:
             present=paths[name].is_file(),
             path=paths[name],
         )
-        for name, source in SOURCES.items()
+        for name, source in _sources().items()
     ]
     return [*sets, toy.INFO]
 
 
+@functools.cache
+def _import_registering_modules() -> None:
+    for point in entry_points(group="npn.datasets"):
+        point.load()
+
+
+def _sources() -> dict[str, Source]:
+    _import_registering_modules()
+    return SOURCES
+
+
 def _source(name: str) -> Source:
-    if name not in SOURCES:
-        names = [*SOURCES, toy.INFO.name]
-        close = difflib.get_close_matches(name, names, n=1)
-        guess = f" Did you mean {close[0]!r}?" if close else ""
-        raise ValueError(f"There is no data set {name!r}.{guess} There are: {', '.join(names)}.")
+    if name not in _sources():
+        names = [*_sources(), toy.INFO.name]
+        raise ValueError(f"There is no data set {name!r}.{did_you_mean(name, names, most=40)}")
     return SOURCES[name]
 
 

@@ -46,6 +46,14 @@ class Dataset:
     splits: tuple[Split, ...] = ()
     description: str = ""
 
+    def check_size(self, rows: int, columns: int) -> None:
+        """Refuse a table that is not as large as its source says."""
+        if self.X.shape != (rows, columns) or self.y.shape != (rows,):
+            raise ValueError(
+                f"should hold {rows} rows of {columns} features and a target, got X of shape {self.X.shape} and y of "
+                f"shape {self.y.shape}"
+            )
+
 
 class Info(NamedTuple):
     """One line of the list of data sets.

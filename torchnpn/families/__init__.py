@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import difflib
-
+from torchnpn._text import did_you_mean
 from torchnpn.families.base import ExponentialFamily
 from torchnpn.families.bernoulli import Bernoulli
 from torchnpn.families.beta import Beta
@@ -67,7 +66,5 @@ def resolve(family: str | type[ExponentialFamily]) -> type[ExponentialFamily]:
     if not isinstance(family, str):
         raise TypeError(f"family expects a name or a subclass of ExponentialFamily, got {family!r}.")
     if family not in BY_NAME:
-        close = difflib.get_close_matches(family.lower(), BY_NAME, n=1)
-        hint = f" Did you mean {close[0]!r}?" if close else ""
-        raise ValueError(f"family expects one of {', '.join(BY_NAME)}, or a class, got {family!r}.{hint}")
+        raise ValueError(f"family expects a name or a class, got {family!r}.{did_you_mean(family, BY_NAME)}")
     return BY_NAME[family]

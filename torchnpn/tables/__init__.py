@@ -1,7 +1,7 @@
 """From a CSV or Parquet file to arrays, and from predictions back to a file, in bounded memory."""
 
 from torchnpn.tables.columns import Column, Survey, notes, survey
-from torchnpn.tables.errors import TableError, did_you_mean, shown
+from torchnpn.tables.errors import TableError
 from torchnpn.tables.formats import written_format
 from torchnpn.tables.holdout import split
 from torchnpn.tables.importance import Importance, permutation_importance
@@ -51,7 +51,6 @@ __all__ = [
     "Writer",
     "cells",
     "csv_cells",
-    "did_you_mean",
     "figures",
     "find_column",
     "find_kind",
@@ -69,7 +68,6 @@ __all__ = [
     "rounded",
     "rows_to_keep",
     "sentence",
-    "shown",
     "split",
     "survey",
     "table_writer",

@@ -13,7 +13,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from torchnpn.tables.errors import TableError, shown
+from torchnpn._text import shown
+from torchnpn.tables.errors import TableError
 from torchnpn.tables.numerals import (
     COMMA,
     MARKS,

@@ -16,8 +16,9 @@ import pyarrow.compute as pc
 import pyarrow.csv
 import pyarrow.parquet
 
+from torchnpn._text import shown
 from torchnpn.tables import excel, text
-from torchnpn.tables.errors import TableError, shown
+from torchnpn.tables.errors import TableError
 from torchnpn.tables.formats import is_gzip, table_format
 from torchnpn.tables.numerals import MISSING, blanked
 from torchnpn.tables.spool import is_pipe, spooled

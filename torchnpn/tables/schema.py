@@ -13,8 +13,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from torchnpn._text import did_you_mean, shown
 from torchnpn.tables import columns
-from torchnpn.tables.errors import TableError, did_you_mean, shown
+from torchnpn.tables.errors import TableError
 from torchnpn.tables.numerals import USUAL, Notation
 from torchnpn.tables.read import cells
 

@@ -12,8 +12,9 @@ import pyarrow as pa
 from numpy.typing import NDArray
 from scipy import stats
 
+from torchnpn._text import did_you_mean, shown
 from torchnpn.tables import columns
-from torchnpn.tables.errors import TableError, did_you_mean, shown
+from torchnpn.tables.errors import TableError
 from torchnpn.tables.numerals import USUAL, Notation
 
 Array = NDArray[np.float64]

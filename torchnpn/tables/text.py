@@ -11,7 +11,8 @@ from collections import Counter
 from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
-from torchnpn.tables.errors import TableError, shown
+from torchnpn._text import shown
+from torchnpn.tables.errors import TableError
 from torchnpn.tables.formats import is_gzip
 
 DELIMITERS = (",", ";", "\t", "|")

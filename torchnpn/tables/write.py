@@ -20,7 +20,8 @@ import pyarrow.csv
 import pyarrow.parquet
 from numpy.typing import NDArray
 
-from torchnpn.tables.errors import TableError, shown
+from torchnpn._text import shown
+from torchnpn.tables.errors import TableError
 from torchnpn.tables.formats import is_gzip, written_format
 from torchnpn.tables.numerals import MARKS, parse
 

@@ -1,19 +1,19 @@
 """Other methods on the same task, to compare with: settings, `fit`, `predict`."""
 
-from torchnpn.baselines.bayes_by_backprop import BayesByBackprop
-from torchnpn.baselines.dark_knowledge import DarkKnowledge
-from torchnpn.baselines.document_autoencoders import StackedAutoencoder, VariationalAutoencoder
-from torchnpn.baselines.document_codes import DocumentCodes, LatentSemantics, TfIdf
-from torchnpn.baselines.dropout import DropoutNetwork, MCDropout
-from torchnpn.baselines.ensemble import DeepEnsemble
-from torchnpn.baselines.interface import Baseline, Fitted, Settings
-from torchnpn.baselines.plain import PlainNetwork
-from torchnpn.baselines.predicted import PredictedClasses, PredictedReal, replica
-from torchnpn.baselines.probabilistic_backprop import ProbabilisticBackprop
-from torchnpn.baselines.replicas import Number
-from torchnpn.baselines.tasks import Classes, HeteroscedasticRegression, Regression
-from torchnpn.baselines.tuned import DropoutGrid
-from torchnpn.baselines.weight_priors import GaussianPrior, ScaleMixturePrior
+from npn_studies.baselines.bayes_by_backprop import BayesByBackprop
+from npn_studies.baselines.dark_knowledge import DarkKnowledge
+from npn_studies.baselines.document_autoencoders import StackedAutoencoder, VariationalAutoencoder
+from npn_studies.baselines.document_codes import DocumentCodes, LatentSemantics, TfIdf
+from npn_studies.baselines.dropout import DropoutNetwork, MCDropout
+from npn_studies.baselines.ensemble import DeepEnsemble
+from npn_studies.baselines.interface import Baseline, Fitted, Settings
+from npn_studies.baselines.plain import PlainNetwork
+from npn_studies.baselines.predicted import PredictedClasses, PredictedReal, replica
+from npn_studies.baselines.probabilistic_backprop import ProbabilisticBackprop
+from npn_studies.baselines.replicas import Number
+from npn_studies.baselines.tasks import Classes, HeteroscedasticRegression, Regression
+from npn_studies.baselines.tuned import DropoutGrid
+from npn_studies.baselines.weight_priors import GaussianPrior, ScaleMixturePrior
 
 __all__ = [
     "Baseline",

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from torch import Tensor
 
-from torchnpn.baselines.replicas import Number, Replicas
+from npn_studies.baselines.replicas import Number, Replicas
 from torchnpn.training.adversarial import pushed
 
 Push = Callable[[Callable[[Tensor], Tensor], Tensor], Tensor]

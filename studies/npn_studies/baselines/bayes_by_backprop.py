@@ -10,16 +10,16 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from torchnpn.baselines.adversary import pushing
-from torchnpn.baselines.interface import Fitted, Settings
-from torchnpn.baselines.loop import fused, minimise, seeded
-from torchnpn.baselines.network import activation
-from torchnpn.baselines.predicted import Predicted
-from torchnpn.baselines.predictor import Predictor, passes
-from torchnpn.baselines.replicas import Number, Replicas
-from torchnpn.baselines.rows import training_rows
-from torchnpn.baselines.tasks import Task
-from torchnpn.baselines.weight_priors import Drawn, GaussianPrior, WeightPrior
+from npn_studies.baselines.adversary import pushing
+from npn_studies.baselines.interface import Fitted, Settings
+from npn_studies.baselines.loop import fused, minimise, seeded
+from npn_studies.baselines.network import activation
+from npn_studies.baselines.predicted import Predicted
+from npn_studies.baselines.predictor import Predictor, passes
+from npn_studies.baselines.replicas import Number, Replicas
+from npn_studies.baselines.rows import training_rows
+from npn_studies.baselines.tasks import Task
+from npn_studies.baselines.weight_priors import Drawn, GaussianPrior, WeightPrior
 
 
 @dataclass(frozen=True)

@@ -9,15 +9,15 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from torchnpn.baselines.adam import Adam, shares
-from torchnpn.baselines.adversary import pushing
-from torchnpn.baselines.interface import Fitted, Settings
-from torchnpn.baselines.loop import batches, recorded, seeded, steps
-from torchnpn.baselines.network import Network
-from torchnpn.baselines.plain import answers
-from torchnpn.baselines.replicas import Number
-from torchnpn.baselines.rows import Rows, training_rows
-from torchnpn.baselines.tasks import Classes, HeteroscedasticRegression, Regression
+from npn_studies.baselines.adam import Adam, shares
+from npn_studies.baselines.adversary import pushing
+from npn_studies.baselines.interface import Fitted, Settings
+from npn_studies.baselines.loop import batches, recorded, seeded, steps
+from npn_studies.baselines.network import Network
+from npn_studies.baselines.plain import answers
+from npn_studies.baselines.replicas import Number
+from npn_studies.baselines.rows import Rows, training_rows
+from npn_studies.baselines.tasks import Classes, HeteroscedasticRegression, Regression
 
 
 @dataclass(frozen=True)

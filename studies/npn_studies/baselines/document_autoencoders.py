@@ -12,9 +12,9 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from torchnpn.baselines.document_codes import Codes
-from torchnpn.baselines.interface import Settings
-from torchnpn.baselines.loop import batches, recorded, seeded, steps
+from npn_studies.baselines.document_codes import Codes
+from npn_studies.baselines.interface import Settings
+from npn_studies.baselines.loop import batches, recorded, seeded, steps
 from torchnpn.documents import checked_counts, row_max
 from torchnpn.documents.counts import present, word_means
 from torchnpn.documents.schedule import warm_cosine

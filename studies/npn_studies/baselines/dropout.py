@@ -7,14 +7,14 @@ from typing import NamedTuple
 
 from torch import Tensor
 
-from torchnpn.baselines.interface import Fitted, Settings
-from torchnpn.baselines.loop import seeded
-from torchnpn.baselines.network import Dropout, Network, dropout
-from torchnpn.baselines.plain import answers, train
-from torchnpn.baselines.predicted import Predicted
-from torchnpn.baselines.replicas import Number, Replicas
-from torchnpn.baselines.rows import training_rows
-from torchnpn.baselines.tasks import Task
+from npn_studies.baselines.interface import Fitted, Settings
+from npn_studies.baselines.loop import seeded
+from npn_studies.baselines.network import Dropout, Network, dropout
+from npn_studies.baselines.plain import answers, train
+from npn_studies.baselines.predicted import Predicted
+from npn_studies.baselines.replicas import Number, Replicas
+from npn_studies.baselines.rows import training_rows
+from npn_studies.baselines.tasks import Task
 
 
 @dataclass(frozen=True)

@@ -7,12 +7,12 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from torchnpn.baselines.interface import Fitted, Settings
-from torchnpn.baselines.loop import minimise, seeded
-from torchnpn.baselines.network import Network
-from torchnpn.baselines.plain import answers
-from torchnpn.baselines.rows import training_rows
-from torchnpn.baselines.tasks import Task
+from npn_studies.baselines.interface import Fitted, Settings
+from npn_studies.baselines.loop import minimise, seeded
+from npn_studies.baselines.network import Network
+from npn_studies.baselines.plain import answers
+from npn_studies.baselines.rows import training_rows
+from npn_studies.baselines.tasks import Task
 
 
 @dataclass(frozen=True)

@@ -13,8 +13,8 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from torchnpn.baselines.precision_factors import gamma_update
-from torchnpn.baselines.predicted import gaussian_log_prob
+from npn_studies.baselines.precision_factors import gamma_update
+from npn_studies.baselines.predicted import gaussian_log_prob
 
 
 class Posterior(NamedTuple):

@@ -7,8 +7,8 @@ from typing import Protocol
 
 from torch import Tensor
 
-from torchnpn.baselines.predicted import Predicted
-from torchnpn.baselines.replicas import Number
+from npn_studies.baselines.predicted import Predicted
+from npn_studies.baselines.replicas import Number
 
 
 class Fitted(Protocol):

@@ -9,9 +9,9 @@ from typing import Any, TypeVar
 import torch
 from torch import Tensor
 
-from torchnpn.baselines.adam import Adam
-from torchnpn.baselines.interface import Settings
-from torchnpn.baselines.rows import Rows
+from npn_studies.baselines.adam import Adam
+from npn_studies.baselines.interface import Settings
+from npn_studies.baselines.rows import Rows
 from torchnpn.training.graphs import Repeated
 
 F = TypeVar("F", bound=Callable[..., Any])

@@ -10,9 +10,9 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from torchnpn.baselines.interface import Settings
-from torchnpn.baselines.replicas import Number, Replicas
-from torchnpn.baselines.tasks import Task
+from npn_studies.baselines.interface import Settings
+from npn_studies.baselines.replicas import Number, Replicas
+from npn_studies.baselines.tasks import Task
 
 _ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {"relu": torch.relu, "tanh": torch.tanh}
 

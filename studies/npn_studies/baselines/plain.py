@@ -6,15 +6,15 @@ from dataclasses import dataclass
 
 from torch import Tensor
 
-from torchnpn.baselines.adversary import pushing
-from torchnpn.baselines.interface import Fitted, Settings
-from torchnpn.baselines.loop import minimise, seeded
-from torchnpn.baselines.network import KEEP_ALL, Dropout, Network
-from torchnpn.baselines.predicted import Predicted
-from torchnpn.baselines.predictor import Predictor, passes
-from torchnpn.baselines.replicas import Number, Replicas
-from torchnpn.baselines.rows import Rows, training_rows
-from torchnpn.baselines.tasks import Task
+from npn_studies.baselines.adversary import pushing
+from npn_studies.baselines.interface import Fitted, Settings
+from npn_studies.baselines.loop import minimise, seeded
+from npn_studies.baselines.network import KEEP_ALL, Dropout, Network
+from npn_studies.baselines.predicted import Predicted
+from npn_studies.baselines.predictor import Predictor, passes
+from npn_studies.baselines.replicas import Number, Replicas
+from npn_studies.baselines.rows import Rows, training_rows
+from npn_studies.baselines.tasks import Task
 
 
 @dataclass(frozen=True)

@@ -8,9 +8,9 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from torchnpn.baselines.predicted import Predicted, replica
-from torchnpn.baselines.replicas import Replicas
-from torchnpn.baselines.rows import moved
+from npn_studies.baselines.predicted import Predicted, replica
+from npn_studies.baselines.replicas import Replicas
+from npn_studies.baselines.rows import moved
 
 _NUMBERS_AT_ONCE = 2**26  # activations of a layer: 256 MB in float32
 

@@ -14,16 +14,16 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
+from npn_studies.baselines.filtering import Posterior, absorb
+from npn_studies.baselines.interface import Fitted, Settings
+from npn_studies.baselines.loop import batches, fused, recorded, seeded
+from npn_studies.baselines.precision_factors import SHAPE, PriorFactors
+from npn_studies.baselines.predicted import PredictedReal
+from npn_studies.baselines.predictor import Predictor
+from npn_studies.baselines.replicas import Replicas
+from npn_studies.baselines.rows import moved, training_rows
+from npn_studies.baselines.tasks import Regression
 from torchnpn import maps
-from torchnpn.baselines.filtering import Posterior, absorb
-from torchnpn.baselines.interface import Fitted, Settings
-from torchnpn.baselines.loop import batches, fused, recorded, seeded
-from torchnpn.baselines.precision_factors import SHAPE, PriorFactors
-from torchnpn.baselines.predicted import PredictedReal
-from torchnpn.baselines.predictor import Predictor
-from torchnpn.baselines.replicas import Replicas
-from torchnpn.baselines.rows import moved, training_rows
-from torchnpn.baselines.tasks import Regression
 from torchnpn.moments import Moments
 
 

@@ -7,8 +7,8 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from torchnpn.baselines.replicas import Replicas
-from torchnpn.baselines.tasks import Task
+from npn_studies.baselines.replicas import Replicas
+from npn_studies.baselines.tasks import Task
 
 
 class Rows(NamedTuple):

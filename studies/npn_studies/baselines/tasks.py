@@ -9,8 +9,8 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from torchnpn.baselines.predicted import Predicted, PredictedClasses, PredictedReal, gaussian_log_prob
-from torchnpn.baselines.replicas import Number, Replicas
+from npn_studies.baselines.predicted import Predicted, PredictedClasses, PredictedReal, gaussian_log_prob
+from npn_studies.baselines.replicas import Number, Replicas
 
 _LEAST_VARIANCE = 1e-6  # of the noise that a network predicts, as in Lakshminarayanan et al. (2017)
 

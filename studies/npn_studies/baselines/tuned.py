@@ -9,9 +9,9 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from torchnpn.baselines.dropout import DropoutNetwork, MCDropout
-from torchnpn.baselines.interface import Settings
-from torchnpn.baselines.tasks import Regression
+from npn_studies.baselines.dropout import DropoutNetwork, MCDropout
+from npn_studies.baselines.interface import Settings
+from npn_studies.baselines.tasks import Regression
 
 
 @dataclasses.dataclass(frozen=True)

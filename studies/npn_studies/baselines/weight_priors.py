@@ -10,7 +10,7 @@ from typing import NamedTuple, Protocol
 import torch
 from torch import Tensor
 
-from torchnpn.baselines.replicas import Number, Replicas
+from npn_studies.baselines.replicas import Number, Replicas
 
 _NARROW = math.exp(-6)  # the paper's search has it among others
 

@@ -3,8 +3,8 @@
 Training step, prediction with uncertainty and memory of each contestant, measured in turns in one process.
 """
 
-from torchnpn.bench.plan import FULL, QUICK, choose, run
-from torchnpn.bench.record import circumstances, write, write_json
-from torchnpn.bench.table import cells, header
+from npn_studies.bench.plan import FULL, QUICK, choose, run
+from npn_studies.bench.record import circumstances, write, write_json
+from npn_studies.bench.table import cells, header
 
 __all__ = ["FULL", "QUICK", "cells", "choose", "circumstances", "header", "run", "write", "write_json"]

@@ -13,7 +13,7 @@ from typing import NamedTuple, TypeVar
 
 import torch
 
-from torchnpn.bench.ways import Call, side_stream
+from npn_studies.bench.ways import Call, side_stream
 
 _REPLAYS = 20  # between two events: a single short call is lost in the time of a launch
 _FEWEST = 3  # rounds, however long they take

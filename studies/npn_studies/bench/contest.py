@@ -8,10 +8,10 @@ from typing import Any, NamedTuple, TypeVar
 
 import torch
 
-from torchnpn.bench import ours, rivals
-from torchnpn.bench.clock import Limits, clock, in_turns, with_peak
-from torchnpn.bench.task import Task
-from torchnpn.bench.ways import COMPILED, COMPILED_GRAPH, EAGER, Call, Contestant, Unavailable
+from npn_studies.bench import ours, rivals
+from npn_studies.bench.clock import Limits, clock, in_turns, with_peak
+from npn_studies.bench.task import Task
+from npn_studies.bench.ways import COMPILED, COMPILED_GRAPH, EAGER, Call, Contestant, Unavailable
 
 REPLICAS = 20
 _LONGEST = 90  # letters of a reason

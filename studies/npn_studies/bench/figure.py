@@ -8,7 +8,7 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.ticker import LogLocator, NullLocator
 
-from torchnpn.bench.scaling import AXES
+from npn_studies.bench.scaling import AXES
 from torchnpn.plots.style import DASHED, LIGHT, Theme, legend, line, panels
 
 _LINES = {"plain": 1, "npn": 0}  # the number of its colour

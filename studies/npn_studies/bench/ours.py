@@ -8,9 +8,9 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
+from npn_studies.bench.task import Task
+from npn_studies.bench.ways import GRAPH, Call, Contestant, Way, prediction, require, training_step
 from torchnpn import likelihoods, nn, priors
-from torchnpn.bench.task import Task
-from torchnpn.bench.ways import GRAPH, Call, Contestant, Way, prediction, require, training_step
 from torchnpn.training import Recipe, constant
 from torchnpn.training.batches import Batch
 from torchnpn.training.wide import row_loss

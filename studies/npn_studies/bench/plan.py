@@ -9,11 +9,11 @@ from typing import Any, NamedTuple
 
 import torch
 
-from torchnpn.bench.clock import Limits
-from torchnpn.bench.contest import ENTRIES, PLAIN, contest
-from torchnpn.bench.record import circumstances
-from torchnpn.bench.scaling import Sweep, scaling
-from torchnpn.bench.task import Size, make_task
+from npn_studies.bench.clock import Limits
+from npn_studies.bench.contest import ENTRIES, PLAIN, contest
+from npn_studies.bench.record import circumstances
+from npn_studies.bench.scaling import Sweep, scaling
+from npn_studies.bench.task import Size, make_task
 
 Progress = Callable[[float], None]  # takes the share of the work that is done
 _MNIST = 784, 800, 800, 10

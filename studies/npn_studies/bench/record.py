@@ -12,6 +12,8 @@ import numpy
 import scipy
 import torch
 
+from torchnpn._files import whole_file
+
 
 def circumstances(device: str = "cpu") -> dict[str, Any]:
     """Versions, device and date of a run."""
@@ -33,8 +35,7 @@ def write_json(path: Path, record: dict[str, Any]) -> None:
 
 
 def write(path: Path, content: str | bytes) -> None:
-    """Write beside and rename, so that nothing is ever half-written."""
+    """Write a whole file, or nothing."""
     path.parent.mkdir(exist_ok=True)
-    beside = path.with_name(path.name + ".part")
-    beside.write_bytes(content.encode() if isinstance(content, str) else content)
-    beside.replace(path)
+    with whole_file(path) as file:
+        file.write(content.encode() if isinstance(content, str) else content)

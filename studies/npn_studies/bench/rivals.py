@@ -11,8 +11,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from torchnpn.bench.task import Task
-from torchnpn.bench.ways import COMPILED_GRAPH, EAGER, Call, Contestant, Way, prediction, training_step
+from npn_studies.bench.task import Task
+from npn_studies.bench.ways import COMPILED_GRAPH, EAGER, Call, Contestant, Way, prediction, training_step
 
 _ACTIVATIONS: dict[str, type[nn.Module]] = {"relu": nn.ReLU, "tanh": nn.Tanh}
 _PRIOR_PRECISION = 100.0

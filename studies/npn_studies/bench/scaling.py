@@ -7,9 +7,9 @@ from typing import Any, NamedTuple
 
 import torch
 
-from torchnpn.bench.clock import Limits
-from torchnpn.bench.contest import contest
-from torchnpn.bench.task import Size, make_task
+from npn_studies.bench.clock import Limits
+from npn_studies.bench.contest import contest
+from npn_studies.bench.task import Size, make_task
 
 FASTEST = {"cuda": ("plain-graph", "npn-fused"), "cpu": ("plain", "npn")}  # plain and ours, by the kind of device
 AXES = {"width": "units in a hidden layer", "depth": "hidden layers", "batch": "rows in a batch"}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from torchnpn.bench.contest import ENTRIES, FIGURES, PLAIN
+from npn_studies.bench.contest import ENTRIES, FIGURES, PLAIN
 
 _HEADINGS = {"step_us": "step, µs", "predict_us": "predict, µs", "peak_mb": "peak, MB"}
 _NONE = "–"

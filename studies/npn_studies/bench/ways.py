@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor, nn
 
-from torchnpn.bench.task import Task
+from npn_studies.bench.task import Task
 
 Call = Callable[[], object]
 _WARM_UPS = 3  # before a capture: lazy libraries and compilers do their work in the first calls

@@ -43,9 +43,9 @@ def bench(
     picture = None if out is None else out.with_suffix(".png")
     for path in filter(None, (out, picture)):
         check_writable(path)
-    from torchnpn import bench as benches
+    from npn_studies import bench as benches
+    from npn_studies.bench.figure import growth
     from torchnpn import plots
-    from torchnpn.bench.figure import growth
     from torchnpn.training import resolve_device
 
     try:
@@ -74,7 +74,7 @@ def bench(
 
 def _save(out: Path | None, record: dict[str, Any]) -> None:
     if out is not None:
-        from torchnpn import bench as benches
+        from npn_studies import bench as benches
 
         with writing(out):
             benches.write_json(out, record)

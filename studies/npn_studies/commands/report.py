@@ -13,7 +13,9 @@ from torchnpn.cli.errors import OTHER, fail, in_one_line
 
 @in_one_line
 def report(
-    results: Annotated[Path, typer.Option(help="Folder of the records.")] = Path("results"),
+    results: Annotated[
+        Path | None, typer.Option(help="Folder of the records; studies/results in a clone, or results.")
+    ] = None,
     docs: Annotated[Path, typer.Option(help="Folder of the pages: results.md and images.")] = Path("docs"),
     check: Annotated[bool, typer.Option("--check", help="Write nothing; status 1 if a page would change.")] = False,
 ) -> None:
@@ -26,11 +28,12 @@ def report(
       npn report
       npn report --check
     """
-    from torchnpn.experiments import EXPERIMENTS
-    from torchnpn.experiments.report import report as rendered
+    from npn_studies.experiments import EXPERIMENTS
+    from npn_studies.experiments.report import report as rendered
+    from npn_studies.experiments.run import usual_folder
 
     try:
-        pages = rendered(EXPERIMENTS, results, docs)
+        pages = rendered(EXPERIMENTS, results or usual_folder(), docs)
     except ValueError as error:
         fail(str(error))
     outdated = ", ".join(map(str, pages.outdated()))

@@ -37,9 +37,9 @@ def reproduce(
       npn reproduce all --quick
     """
     check_device_name(device)
-    from torchnpn.experiments import EXPERIMENTS, Options
-    from torchnpn.experiments.run import LIST_HEADER, Screen, choose, folder_for, listing
-    from torchnpn.experiments.run import reproduce as run
+    from npn_studies.experiments import EXPERIMENTS, Options
+    from npn_studies.experiments.run import LIST_HEADER, Screen, choose, folder_for, listing
+    from npn_studies.experiments.run import reproduce as run
     from torchnpn.training import resolve_device
 
     try:

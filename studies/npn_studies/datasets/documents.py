@@ -41,6 +41,13 @@ class Documents:
     splits: tuple[Split, ...] = ()
     description: str = ""
 
+    def check_size(self, documents: int, terms: int) -> None:
+        """Refuse counts that are not as large as their source says."""
+        if self.counts.shape != (documents, terms):
+            raise ValueError(
+                f"should hold {documents} documents and {terms} terms, got counts of shape {self.counts.shape}"
+            )
+
 
 @dataclass(frozen=True)
 class DocumentSource(Source):

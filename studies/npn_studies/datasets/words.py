@@ -8,7 +8,7 @@ import numpy as np
 import scipy.sparse
 from numpy.typing import DTypeLike, NDArray
 
-from torchnpn.datasets.documents import read_counts
+from npn_studies.datasets.documents import read_counts
 
 
 def parse_counts(text: bytes, name: str, terms: int, first: int = 0, sized: bool = True) -> scipy.sparse.csr_matrix:

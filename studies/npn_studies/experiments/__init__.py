@@ -1,6 +1,6 @@
 """The paper's tables and figures, one file each; `npn reproduce` runs them and `npn report` shows what they found."""
 
-from torchnpn.experiments import (
+from npn_studies.experiments import (
     activations,
     links,
     links_search,
@@ -17,7 +17,7 @@ from torchnpn.experiments import (
     uci,
     uci_search,
 )
-from torchnpn.experiments.experiment import Cell, Experiment, Options, Progress, Record
+from npn_studies.experiments.experiment import Cell, Experiment, Options, Progress, Record
 
 EXPERIMENTS: dict[str, Experiment] = {
     experiment.name: experiment

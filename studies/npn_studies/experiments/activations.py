@@ -13,8 +13,8 @@ import torch
 from numpy.typing import NDArray
 from scipy import integrate, stats
 
-from torchnpn.experiments.experiment import Cell, Experiment, Options, Progress, Record
-from torchnpn.experiments.tables import rounded, table
+from npn_studies.experiments.experiment import Cell, Experiment, Options, Progress, Record
+from npn_studies.experiments.tables import rounded, table
 from torchnpn.families import Beta, Gamma, Rayleigh
 from torchnpn.families.base import ExponentialFamily
 from torchnpn.maps import saturating

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 from matplotlib.ticker import LogLocator
 
-from torchnpn.experiments.digit_scores import COVERAGE
-from torchnpn.experiments.tables import Summary
+from npn_studies.experiments.digit_scores import COVERAGE
+from npn_studies.experiments.tables import Summary
 from torchnpn.plots import LIGHT
 from torchnpn.plots.axes import percent
 from torchnpn.plots.style import DASHED, dashed, legend, line, panels
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-    from torchnpn.experiments.mnist_variance_page import Row
+    from npn_studies.experiments.mnist_variance_page import Row
 
 _COLOURS = LIGHT.series
 

@@ -6,7 +6,7 @@ import itertools
 from collections.abc import Sequence
 from typing import Any
 
-from torchnpn.experiments.digit_methods import Setting
+from npn_studies.experiments.digit_methods import Setting
 
 Grid = dict[str, Sequence[Any]]
 COMMON: Setting = {"hidden": [800, 800], "batch_size": 128, "learning_rate": 0.001}

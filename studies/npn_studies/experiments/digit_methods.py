@@ -16,11 +16,12 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from torchnpn import baselines, nn
-from torchnpn.baselines import Classes, PredictedClasses
-from torchnpn.baselines.dropout import FittedDropout
-from torchnpn.bench.plan import fast_products
-from torchnpn.experiments.digits import CLASSES, Images
+from npn_studies import baselines
+from npn_studies.baselines import Classes, PredictedClasses
+from npn_studies.baselines.dropout import FittedDropout
+from npn_studies.bench.plan import fast_products
+from npn_studies.experiments.digits import CLASSES, Images
+from torchnpn import nn
 from torchnpn.likelihoods import ScaledSoftmax
 from torchnpn.moments import Moments
 from torchnpn.priors import EmpiricalBayes, IsotropicGaussian, Prior

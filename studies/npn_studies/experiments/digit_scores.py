@@ -21,10 +21,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from npn_studies.experiments.digit_methods import Network, outputs
+from npn_studies.experiments.digits import CLASSES
+from npn_studies.experiments.tables import rounded
 from torchnpn import maps, metrics, nn
-from torchnpn.experiments.digit_methods import Network, outputs
-from torchnpn.experiments.digits import CLASSES
-from torchnpn.experiments.tables import rounded
 from torchnpn.likelihoods import ScaledSoftmax
 from torchnpn.moments import Moments
 

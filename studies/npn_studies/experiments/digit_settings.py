@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 
-from torchnpn.experiments.digit_grids import COMMON
-from torchnpn.experiments.digit_methods import Setting
+from npn_studies.experiments.digit_grids import COMMON
+from npn_studies.experiments.digit_methods import Setting
 
 _SHORT, _LONG = COMMON | {"epochs": 50}, COMMON | {"epochs": 200}
 _BBB: Setting = {"prior": "gaussian", "prior_std": 0.1, "initial_std": 0.01, "samples": 50}

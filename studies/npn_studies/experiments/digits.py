@@ -11,8 +11,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from npn_studies.experiments.tables import rounded
 from torchnpn import datasets, metrics
-from torchnpn.experiments.tables import rounded
 
 Array = NDArray[Any]
 CLASSES = 10

@@ -9,7 +9,7 @@ import numpy as np
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from torchnpn.experiments.tables import Summary
+from npn_studies.experiments.tables import Summary
 from torchnpn.plots.axes import fit_scale
 from torchnpn.plots.style import LIGHT, legend, panels
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from torchnpn.experiments.link_methods import Setting
+from npn_studies.experiments.link_methods import Setting
 
 Grid = tuple[Setting, ...]
 

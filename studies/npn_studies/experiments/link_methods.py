@@ -8,8 +8,8 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from torchnpn.baselines.document_autoencoders import StackedAutoencoder, VariationalAutoencoder
-from torchnpn.baselines.document_codes import DocumentCodes, LatentSemantics, TfIdf
+from npn_studies.baselines.document_autoencoders import StackedAutoencoder, VariationalAutoencoder
+from npn_studies.baselines.document_codes import DocumentCodes, LatentSemantics, TfIdf
 from torchnpn.documents import GAMMA, GAUSSIAN, POISSON
 from torchnpn.estimators.pair_features import CONTROLS, with_variance
 from torchnpn.moments import Moments

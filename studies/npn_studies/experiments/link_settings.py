@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from torchnpn.experiments.link_methods import DIRECTIONS, DISTANCES, METHODS, Setting, View, known
+from npn_studies.experiments.link_methods import DIRECTIONS, DISTANCES, METHODS, Setting, View, known
 
 EPOCHS = 30  # on the graphs that were searched, where the search chose no other; others have the methods' own
 

@@ -20,17 +20,16 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from torchnpn import datasets
-from torchnpn.baselines.document_codes import DocumentCodes
-from torchnpn.datasets.documents import Documents
+from npn_studies.baselines.document_codes import DocumentCodes
+from npn_studies.datasets import Documents, load_documents
+from npn_studies.experiments.experiment import Cell, Experiment, Options, Progress, Record
+from npn_studies.experiments.link_methods import METHODS, Codes, View, prepared, seen, views
+from npn_studies.experiments.link_settings import Choice, chosen
+from npn_studies.experiments.links_page import headline, section
+from npn_studies.experiments.tables import rounded
 from torchnpn.datasets.splits import link_split, node_split
 from torchnpn.documents import Encoder
 from torchnpn.estimators.link_prediction import LinkPredictor
-from torchnpn.experiments.experiment import Cell, Experiment, Options, Progress, Record
-from torchnpn.experiments.link_methods import METHODS, Codes, View, prepared, seen, views
-from torchnpn.experiments.link_settings import Choice, chosen
-from torchnpn.experiments.links_page import headline, section
-from torchnpn.experiments.tables import rounded
 from torchnpn.metrics.links import LinkQuality, link_positions, link_quality
 from torchnpn.moments import Moments
 
@@ -209,7 +208,7 @@ def figures(
 
 def documents(name: str, quick: bool) -> Documents:
     """A data set, or for tiny sizes its first documents and the links among them."""
-    data = datasets.load(name)
+    data = load_documents(name)
     assert isinstance(data, Documents)
     return _first(data) if quick else data
 
@@ -245,8 +244,8 @@ def cells(options: Options) -> list[Cell]:
 
 def figure(record: Record) -> Figure:
     """Ranks by method, of means alone and with variances."""
-    from torchnpn.experiments.document_figures import ranks
-    from torchnpn.experiments.links_page import plotted
+    from npn_studies.experiments.document_figures import ranks
+    from npn_studies.experiments.links_page import plotted
 
     return ranks(plotted(record))
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
-from torchnpn.experiments.experiment import Record
-from torchnpn.experiments.link_methods import (
+from npn_studies.experiments.experiment import Record
+from npn_studies.experiments.link_methods import (
     DIRECTIONS,
     DISTANCES,
     MEAN,
@@ -17,7 +17,7 @@ from torchnpn.experiments.link_methods import (
     View,
     controls,
 )
-from torchnpn.experiments.tables import Summary, table
+from npn_studies.experiments.tables import Summary, table
 
 LABELS = {"citeulike-t": "Citeulike-t", "arxiv": "arXiv", "cora": "Cora"}
 SPLITS = {"nodes": "split by documents", "links": "split by links"}

@@ -15,12 +15,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from torchnpn.baselines.document_codes import DocumentCodes
-from torchnpn.datasets.documents import Documents
-from torchnpn.datasets.splits import node_split
-from torchnpn.experiments.experiment import Cell, Experiment, Options, Progress, Record
-from torchnpn.experiments.link_grids import FINALS, GRIDS
-from torchnpn.experiments.link_methods import (
+from npn_studies.baselines.document_codes import DocumentCodes
+from npn_studies.datasets import Documents
+from npn_studies.experiments.experiment import Cell, Experiment, Options, Progress, Record
+from npn_studies.experiments.link_grids import FINALS, GRIDS
+from npn_studies.experiments.link_methods import (
     MEANS,
     METHODS,
     PRODUCTS,
@@ -31,8 +30,8 @@ from torchnpn.experiments.link_methods import (
     View,
     prepared,
 )
-from torchnpn.experiments.link_settings import EPOCHS, Choice
-from torchnpn.experiments.links import (
+from npn_studies.experiments.link_settings import EPOCHS, Choice
+from npn_studies.experiments.links import (
     QUICK_DATA,
     SEEDS,
     Array,
@@ -43,8 +42,9 @@ from torchnpn.experiments.links import (
     learnt,
     told,
 )
-from torchnpn.experiments.links_page import LABELS
-from torchnpn.experiments.tables import rounded, table
+from npn_studies.experiments.links_page import LABELS
+from npn_studies.experiments.tables import rounded, table
+from torchnpn.datasets.splits import node_split
 
 SEED = 100  # of networks and negatives; none of those that are reported
 FINAL, FINAL_SEED = "final", 101

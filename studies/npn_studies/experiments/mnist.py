@@ -12,11 +12,11 @@ from typing import Any, NamedTuple
 
 import torch
 
-from torchnpn.experiments.digit_methods import METHODS, Setting, Work
-from torchnpn.experiments.digit_settings import CHOSEN
-from torchnpn.experiments.digits import digits, judged
-from torchnpn.experiments.experiment import Cell, Experiment, Options, Progress, Record
-from torchnpn.experiments.tables import Summary, rounded, table
+from npn_studies.experiments.digit_methods import METHODS, Setting, Work
+from npn_studies.experiments.digit_settings import CHOSEN
+from npn_studies.experiments.digits import digits, judged
+from npn_studies.experiments.experiment import Cell, Experiment, Options, Progress, Record
+from npn_studies.experiments.tables import Summary, rounded, table
 
 SEED, SEEDS = 0, 5
 QUICK: Setting = {"epochs": 1, "batch_size": 32}

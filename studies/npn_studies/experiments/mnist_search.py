@@ -16,11 +16,11 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from torchnpn.experiments.digit_grids import FINALS, GRIDS, LONG, ROUNDS, Grid, settings_of
-from torchnpn.experiments.digit_methods import METHODS, Setting, Work
-from torchnpn.experiments.digits import digits, judged
-from torchnpn.experiments.experiment import Cell, Experiment, Options, Progress, Record
-from torchnpn.experiments.tables import Summary, table
+from npn_studies.experiments.digit_grids import FINALS, GRIDS, LONG, ROUNDS, Grid, settings_of
+from npn_studies.experiments.digit_methods import METHODS, Setting, Work
+from npn_studies.experiments.digits import digits, judged
+from npn_studies.experiments.experiment import Cell, Experiment, Options, Progress, Record
+from npn_studies.experiments.tables import Summary, table
 
 SEED = 100  # none of those that are reported
 FINAL, FINAL_SEEDS = "final", 5

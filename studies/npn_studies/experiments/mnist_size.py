@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from torchnpn.experiments.digit_methods import METHODS, Setting, Work
-from torchnpn.experiments.digit_settings import CHOSEN_BY_SIZE, STEPS
-from torchnpn.experiments.digits import digits, judged, subsets
-from torchnpn.experiments.experiment import Cell, Experiment, Options, Progress, Record
-from torchnpn.experiments.tables import Summary, table
+from npn_studies.experiments.digit_methods import METHODS, Setting, Work
+from npn_studies.experiments.digit_settings import CHOSEN_BY_SIZE, STEPS
+from npn_studies.experiments.digits import digits, judged, subsets
+from npn_studies.experiments.experiment import Cell, Experiment, Options, Progress, Record
+from npn_studies.experiments.tables import Summary, table
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -129,7 +129,7 @@ def _goals(record: Record, sizes: list[int]) -> str:
 
 def figure(record: Record) -> Figure:
     """Error and NLL against the number of images."""
-    from torchnpn.experiments.digit_figures import by_size
+    from npn_studies.experiments.digit_figures import by_size
 
     sizes = sizes_of(record)
     return by_size(

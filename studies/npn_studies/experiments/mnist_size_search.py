@@ -11,13 +11,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from torchnpn.experiments.digit_grids import Grid, settings_of
-from torchnpn.experiments.digit_methods import METHODS, Setting, Work
-from torchnpn.experiments.digit_settings import STEPS, training
-from torchnpn.experiments.digits import digits, judged, subsets
-from torchnpn.experiments.experiment import Cell, Experiment, Options, Progress, Record
-from torchnpn.experiments.mnist_search import SEED, named, score, trained
-from torchnpn.experiments.tables import Summary, table
+from npn_studies.experiments.digit_grids import Grid, settings_of
+from npn_studies.experiments.digit_methods import METHODS, Setting, Work
+from npn_studies.experiments.digit_settings import STEPS, training
+from npn_studies.experiments.digits import digits, judged, subsets
+from npn_studies.experiments.experiment import Cell, Experiment, Options, Progress, Record
+from npn_studies.experiments.mnist_search import SEED, named, score, trained
+from npn_studies.experiments.tables import Summary, table
 
 NUMBERS = range(1000, 1002)  # of the subsets; `mnist_size` reports on 0, 1, …
 QUICK_SIZE = 100

@@ -13,9 +13,8 @@ import torch
 from scipy import stats
 from torch import Tensor
 
-from torchnpn import datasets, nn
-from torchnpn.experiments.digit_methods import METHODS, Setting, Work, gaussian_network
-from torchnpn.experiments.digit_scores import (
+from npn_studies.experiments.digit_methods import METHODS, Setting, Work, gaussian_network
+from npn_studies.experiments.digit_scores import (
     Teller,
     aurocs,
     judged_score,
@@ -23,11 +22,12 @@ from torchnpn.experiments.digit_scores import (
     of_npn,
     without_variance,
 )
-from torchnpn.experiments.digit_settings import CHOSEN
-from torchnpn.experiments.digits import Images, digits, judged
-from torchnpn.experiments.experiment import Cell, Experiment, Options, Progress
-from torchnpn.experiments.mnist_variance_page import figure, headline, section
-from torchnpn.experiments.tables import rounded
+from npn_studies.experiments.digit_settings import CHOSEN
+from npn_studies.experiments.digits import Images, digits, judged
+from npn_studies.experiments.experiment import Cell, Experiment, Options, Progress
+from npn_studies.experiments.mnist_variance_page import figure, headline, section
+from npn_studies.experiments.tables import rounded
+from torchnpn import datasets, nn
 
 SEED, SEEDS = 0, 5
 QUICK: Setting = {"hidden": [16], "epochs": 2, "batch_size": 32, "samples": 5}

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from torchnpn.experiments.digit_methods import METHODS
-from torchnpn.experiments.experiment import Record
-from torchnpn.experiments.tables import Summary, table
+from npn_studies.experiments.digit_methods import METHODS
+from npn_studies.experiments.experiment import Record
+from npn_studies.experiments.tables import Summary, table
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -164,7 +164,7 @@ def _area(one: dict[str, Any]) -> Summary:
 
 def figure(record: Record) -> Figure:
     """Accuracy by group and risk-coverage for the paper's score and the one chosen; AUROC, where it is above chance."""
-    from torchnpn.experiments.digit_figures import doubt
+    from npn_studies.experiments.digit_figures import doubt
 
     ours, found = METHODS["npn"].label, rows(record)
     drawn = {METHODS[name].label for name in DRAWN} | {ABLATED["without_variance"]}

@@ -16,13 +16,12 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import spearmanr
 
-from torchnpn import datasets
-from torchnpn.datasets.documents import Documents
+from npn_studies.datasets import Documents, load_documents
+from npn_studies.experiments.experiment import Cell, Experiment, Options, Progress, Record
+from npn_studies.experiments.link_methods import Setting
+from npn_studies.experiments.tables import Summary, rounded, table
 from torchnpn.datasets.splits import node_split
 from torchnpn.documents import GAUSSIAN, Autoencoder
-from torchnpn.experiments.experiment import Cell, Experiment, Options, Progress, Record
-from torchnpn.experiments.link_methods import Setting
-from torchnpn.experiments.tables import Summary, rounded, table
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -95,7 +94,7 @@ def cells(options: Options) -> list[Cell]:
         settings = dataclasses.replace(GAUSSIAN, device=str(options.device), **changes)
 
         def run(progress: Progress) -> dict[str, Any]:
-            data = datasets.load(name)
+            data = load_documents(name)
             assert isinstance(data, Documents)
             counts = data.counts[:QUICK_DOCUMENTS] if options.quick else data.counts
             return figures(counts, seeds, settings, progress)
@@ -159,7 +158,7 @@ def section(record: Record) -> str:
 
 def figure(record: Record) -> Figure:
     """Error against variance: documents, and means of groups."""
-    from torchnpn.experiments.document_figures import errors_by_variance
+    from npn_studies.experiments.document_figures import errors_by_variance
 
     return errors_by_variance({name: (one["shown"], one["groups"]) for name, one in own(record).items()})
 

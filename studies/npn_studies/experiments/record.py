@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from torchnpn.bench import circumstances, write_json
-from torchnpn.experiments.experiment import Cell, Experiment, Options, Record
+from npn_studies.bench import circumstances, write_json
+from npn_studies.experiments.experiment import Cell, Experiment, Options, Record
 
 
 def path_of(experiment: Experiment, folder: Path) -> Path:

@@ -6,11 +6,11 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import NamedTuple
 
-from torchnpn.bench import write
-from torchnpn.experiments import record as records
-from torchnpn.experiments.experiment import Experiment, Record
-from torchnpn.experiments.run import draw
-from torchnpn.experiments.tables import table
+from npn_studies.bench import write
+from npn_studies.experiments import record as records
+from npn_studies.experiments.experiment import Experiment, Record
+from npn_studies.experiments.run import draw
+from npn_studies.experiments.tables import table
 
 PAGE, IMAGES = "results.md", "images"
 _INTRODUCTION = """# Results

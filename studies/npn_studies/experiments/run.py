@@ -1,8 +1,7 @@
-"""Running experiments: what both commands, `npn reproduce` and `python -m torchnpn.experiments`, have in common."""
+"""Running experiments: what both commands, `npn reproduce` and `python -m npn_studies`, have in common."""
 
 from __future__ import annotations
 
-import difflib
 import importlib.util
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -10,10 +9,11 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import NamedTuple
 
+from npn_studies.bench import write
+from npn_studies.experiments import record as records
+from npn_studies.experiments.experiment import Experiment, Options, Progress, Record
 from torchnpn import datasets
-from torchnpn.bench import write
-from torchnpn.experiments import record as records
-from torchnpn.experiments.experiment import Experiment, Options, Progress, Record
+from torchnpn._text import did_you_mean
 
 ALL = "all"
 LIST_HEADER = ("name", "", "min", "data", "record")  # minutes on an H200
@@ -40,7 +40,12 @@ def folder_for(options: Options, folder: Path | None) -> Path:
     """The folder of records: the one that was asked for, `results`, or `results/quick` for tiny sizes."""
     if folder is not None:
         return folder
-    return Path("results", "quick") if options.quick else Path("results")
+    return usual_folder() / "quick" if options.quick else usual_folder()
+
+
+def usual_folder() -> Path:
+    """`studies/results` in a clone of the repository, `results` elsewhere."""
+    return Path("studies", "results") if Path("studies", "npn_studies").is_dir() else Path("results")
 
 
 def choose(names: Sequence[str], experiments: Mapping[str, Experiment]) -> list[Experiment]:
@@ -49,13 +54,10 @@ def choose(names: Sequence[str], experiments: Mapping[str, Experiment]) -> list[
     Raises:
         ValueError: If there is no such name; the message lists all.
     """
-    there_are = f"There are: {', '.join(experiments)}; or {ALL}."
     if unknown := [name for name in names if name != ALL and name not in experiments]:
-        close = difflib.get_close_matches(unknown[0], experiments, n=1)
-        guess = f" Did you mean {close[0]!r}?" if close else ""
-        raise ValueError(f"There is no experiment {unknown[0]!r}.{guess} {there_are}")
+        raise ValueError(f"There is no experiment {unknown[0]!r}.{did_you_mean(unknown[0], (*experiments, ALL), 40)}")
     if not names:
-        raise ValueError(f"Which experiment? {there_are}")
+        raise ValueError(f"Which experiment? There are: {', '.join(experiments)}; or {ALL}.")
     every = [name for name, experiment in experiments.items() if not experiment.search]
     wanted = dict.fromkeys(name for given in names for name in (every if given == ALL else [given]))  # each once
     return [experiments[name] for name in wanted]

@@ -19,11 +19,10 @@ from sklearn.decomposition import NMF
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.feature_extraction.text import TfidfTransformer
 
-from torchnpn import datasets
-from torchnpn.datasets.documents import Documents
+from npn_studies.datasets import Documents, load_documents
+from npn_studies.experiments.experiment import Cell, Experiment, Options, Progress, Record
+from npn_studies.experiments.tables import Summary, rounded, table
 from torchnpn.documents import Autoencoder
-from torchnpn.experiments.experiment import Cell, Experiment, Options, Progress, Record
-from torchnpn.experiments.tables import Summary, rounded, table
 
 Array = NDArray[Any]
 Setting = dict[str, Any]
@@ -189,7 +188,7 @@ def small(data: Documents) -> Documents:
 
 def newsgroups(quick: bool) -> Documents:
     """The documents, with one split."""
-    data = datasets.load("20newsgroups")
+    data = load_documents("20newsgroups")
     assert isinstance(data, Documents)
     return small(data) if quick else data
 

@@ -16,8 +16,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from torchnpn import nn
-from torchnpn.baselines import (
+from npn_studies.baselines import (
     Baseline,
     DarkKnowledge,
     DropoutNetwork,
@@ -27,9 +26,10 @@ from torchnpn.baselines import (
     Regression,
     Settings,
 )
+from npn_studies.experiments.experiment import Cell, Experiment, Options, Record
+from npn_studies.experiments.tables import Summary, rounded, table
+from torchnpn import nn
 from torchnpn.datasets.toy import NOISE_STD, REACH, cubic
-from torchnpn.experiments.experiment import Cell, Experiment, Options, Record
-from torchnpn.experiments.tables import Summary, rounded, table
 from torchnpn.likelihoods import GaussianNoise
 from torchnpn.priors import IsotropicGaussian
 from torchnpn.training import Recipe, geometric_ramp, train

@@ -9,9 +9,9 @@ import itertools
 from collections.abc import Sequence
 from typing import Any
 
-from torchnpn.experiments.experiment import Cell, Experiment, Options, Progress, Record
-from torchnpn.experiments.tables import Summary, rounded, table
-from torchnpn.experiments.toy import METHODS, QUICK, curves, judged
+from npn_studies.experiments.experiment import Cell, Experiment, Options, Progress, Record
+from npn_studies.experiments.tables import Summary, rounded, table
+from npn_studies.experiments.toy import METHODS, QUICK, curves, judged
 
 FIRST_SEED, SEEDS = 5, 5
 GRIDS: dict[str, dict[str, Sequence[Any]]] = {  # twelve settings each

@@ -17,15 +17,15 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from npn_studies.baselines import ProbabilisticBackprop, Settings
+from npn_studies.baselines.predicted import PredictedReal
+from npn_studies.baselines.tuned import DropoutGrid
+from npn_studies.experiments.experiment import Cell, Experiment, Options, Progress
+from npn_studies.experiments.tables import rounded
+from npn_studies.experiments.uci_ensemble import EnsembleGrid
+from npn_studies.experiments.uci_page import headline, section
 from torchnpn import datasets
-from torchnpn.baselines import ProbabilisticBackprop, Settings
-from torchnpn.baselines.predicted import PredictedReal
-from torchnpn.baselines.tuned import DropoutGrid
 from torchnpn.estimators import NPNRegressor
-from torchnpn.experiments.experiment import Cell, Experiment, Options, Progress
-from torchnpn.experiments.tables import rounded
-from torchnpn.experiments.uci_ensemble import EnsembleGrid
-from torchnpn.experiments.uci_page import headline, section
 
 Array = NDArray[Any]
 SETS = ("boston", "concrete", "energy", "kin8nm", "naval", "power", "protein", "wine", "yacht")

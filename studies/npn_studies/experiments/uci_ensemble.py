@@ -10,8 +10,8 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from torchnpn.baselines import DeepEnsemble, HeteroscedasticRegression, Settings
-from torchnpn.baselines.predicted import PredictedReal
+from npn_studies.baselines import DeepEnsemble, HeteroscedasticRegression, Settings
+from npn_studies.baselines.predicted import PredictedReal
 
 
 class EnsembleGrid(NamedTuple):

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NamedTuple
 
-from torchnpn.experiments.experiment import Record
-from torchnpn.experiments.tables import Summary, table
+from npn_studies.experiments.experiment import Record
+from npn_studies.experiments.tables import Summary, table
 
 OURS = {  # key of a method's cells, and of its figures within
     "NPN": ("npn", "single"),

@@ -7,9 +7,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from torchnpn.experiments.experiment import Cell, Experiment, Options, Progress, Record
-from torchnpn.experiments.tables import Summary, table
-from torchnpn.experiments.uci import QUICK_SETS, SETS, Task, judged, members
+from npn_studies.experiments.experiment import Cell, Experiment, Options, Progress, Record
+from npn_studies.experiments.tables import Summary, table
+from npn_studies.experiments.uci import QUICK_SETS, SETS, Task, judged, members
 
 SPLITS = 5  # the first ones
 HELD_OUT = 0.1

@@ -1,4 +1,4 @@
-"""`python -m torchnpn.experiments NAME …`: what `npn reproduce` does, without its optional dependencies."""
+"""`python -m npn_studies NAME …`: what `npn reproduce` does, without its optional dependencies."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from torchnpn.experiments import EXPERIMENTS
-from torchnpn.experiments.experiment import Options, Progress
-from torchnpn.experiments.run import LIST_HEADER, Screen, choose, folder_for, listing, reproduce
+from npn_studies.experiments import EXPERIMENTS
+from npn_studies.experiments.experiment import Options, Progress
+from npn_studies.experiments.run import LIST_HEADER, Screen, choose, folder_for, listing, reproduce
 from torchnpn.training import resolve_device
 
 
@@ -42,7 +42,7 @@ def positive(text: str) -> int:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser("python -m torchnpn.experiments", description="Run experiments of the paper.")
+    parser = argparse.ArgumentParser("python -m npn_studies", description="Run experiments of the paper.")
     parser.add_argument("names", nargs="*", metavar="NAME", help="of experiments, or all")
     parser.add_argument("--seeds", type=positive, help="how many; by default each experiment's own number")
     parser.add_argument("--device", default="auto", help="auto, cpu or cuda")

@@ -1,0 +1,61 @@
+"""Builds the `npn` command of all its subcommands, those of other packages included."""
+
+from __future__ import annotations
+
+import sys
+from typing import Annotated
+
+try:
+    import rich  # noqa: F401
+    import typer
+
+    import torchnpn
+    from torchnpn.cli import process
+    from torchnpn.cli.data import data
+    from torchnpn.cli.demo import demo
+    from torchnpn.cli.errors import OneLineGroup
+    from torchnpn.cli.evaluate import evaluate
+    from torchnpn.cli.fit import fit
+    from torchnpn.cli.info import info
+    from torchnpn.cli.plugins import add_commands
+    from torchnpn.cli.predict import predict
+except ModuleNotFoundError as missing:
+    raise SystemExit(f"npn: {missing.name} is not installed. The command needs: pip install 'torchnpn[cli]'") from None
+except KeyboardInterrupt:
+    sys.stderr.write("npn: stopped.\n")
+    raise SystemExit(130) from None
+
+app = typer.Typer(
+    name="npn",
+    cls=OneLineGroup,
+    help="Natural-parameter networks: predictions that come with their uncertainty.",
+    no_args_is_help=True,
+    add_completion=False,
+    rich_markup_mode=None,  # plain help: paragraphs and examples stay as they are written
+    pretty_exceptions_enable=False,
+)
+for command in (fit, predict, evaluate, info, demo):
+    app.command()(command)
+app.add_typer(data, name="data")
+add_commands(app)
+
+
+def main() -> None:
+    """Entry point of the `npn` script."""
+    with process.prepared():
+        app()
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"torchnpn {torchnpn.__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _common(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Show the version and stop.")
+    ] = False,
+) -> None:
+    """Options before any subcommand."""
