@@ -2,8 +2,8 @@
 
     python benchmarks/large_table.py [--rows 1000000 3000000]
 
-Writes large_table.json to studies/results. The tables have 20 columns: 14 of numbers, a twentieth of whose cells is empty, 5 of
-categories, and the target; training is as `npn fit` does it by default, but for two epochs.
+Writes large_table.json to studies/results. The tables have 20 columns: 14 of numbers, a twentieth of whose cells is
+empty, 5 of categories, and the target; training is as `npn fit` does it by default, but for two epochs.
 """
 
 from __future__ import annotations
