@@ -14,6 +14,7 @@ import torchnpn
 LAYERS = (  # from the bottom up; a module imports from layers below its own
     ("finite",),
     ("moments",),
+    ("sparse",),
     ("families",),
     ("maps",),
     ("kernels",),

@@ -15,7 +15,6 @@ import torch
 from torch import Tensor, nn
 from torch.func import functional_call
 
-from torchnpn.kernels.sparse_linear import SparseBatch
 from torchnpn.likelihoods import (
     BernoulliPoisson,
     BetaProportions,
@@ -33,6 +32,7 @@ from torchnpn.likelihoods import (
 )
 from torchnpn.moments import Moments
 from torchnpn.nn import Linear, Sequential
+from torchnpn.sparse import SparseBatch
 from torchnpn.training.batches import Batch
 
 WIDE = 4_096  # outputs; below, the whole is small
