@@ -11,9 +11,10 @@ import scipy.sparse
 import torch
 
 from torchnpn import Moments, NPNAutoencoder
-from torchnpn.documents import GAMMA, GAUSSIAN, JointMoments, joint
+from torchnpn.documents import GAMMA, GAUSSIAN, joint
 from torchnpn.documents.layers import WordLinear, as_words
 from torchnpn.documents.start import linear_layers
+from torchnpn.moments import JointMoments
 from torchnpn.nn import Linear
 from torchnpn.nn.activation import BY_NAME
 

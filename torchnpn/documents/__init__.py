@@ -2,8 +2,7 @@
 
 from torchnpn.documents.autoencoder import GAMMA, GAUSSIAN, POISSON, Autoencoder
 from torchnpn.documents.counts import checked_counts, row_max, row_sum
-from torchnpn.documents.encoder import Encoder, Reconstruction
-from torchnpn.documents.joint import JointMoments
+from torchnpn.documents.encoder import Encoder, JointArrayMoments, Reconstruction
 
 __all__ = [
     "GAMMA",
@@ -11,7 +10,7 @@ __all__ = [
     "POISSON",
     "Autoencoder",
     "Encoder",
-    "JointMoments",
+    "JointArrayMoments",
     "Reconstruction",
     "checked_counts",
     "row_max",

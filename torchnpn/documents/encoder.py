@@ -12,11 +12,10 @@ from numpy.typing import NDArray
 
 from torchnpn.documents import joint
 from torchnpn.documents.counts import checked_counts
-from torchnpn.documents.joint import JointMoments
 from torchnpn.documents.layers import WordLinear
 from torchnpn.documents.start import linear_layers
 from torchnpn.likelihoods import Likelihood
-from torchnpn.moments import Moments
+from torchnpn.moments import JointMoments, Moments
 from torchnpn.nn import Linear, Sequential
 from torchnpn.sparse import SparseBatch, SparseRows
 from torchnpn.training import History
@@ -34,6 +33,19 @@ class Reconstruction(NamedTuple):
 
     error: NDArray[Any]  # (documents,) the loss
     variance: NDArray[Any]  # (documents,) Σ o_s over all words: the paper's measure of uncertainty
+
+
+class JointArrayMoments(NamedTuple):
+    """Mean and covariance of codes, as arrays."""
+
+    mean: NDArray[Any]  # (documents, units)
+    covariance: NDArray[Any]  # (documents, units, units)
+
+    @property
+    def variance(self) -> NDArray[Any]:  # (documents, units)
+        """The diagonal of the covariance."""
+        variance: NDArray[Any] = self.covariance.diagonal(axis1=-2, axis2=-1)
+        return variance
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,7 +71,7 @@ class Encoder:
         with torch.no_grad():
             return _arrays([self._code(batch) for batch in self._batches(self._inputs(counts), _DOCUMENTS)])
 
-    def joint(self, counts: Any) -> JointMoments:
+    def joint(self, counts: Any) -> JointArrayMoments:
         """The code of each document with the covariances of its units: arrays (documents, units) and (…, units, units).
 
         For Gaussian networks; see `torchnpn.documents.joint`.
@@ -70,7 +82,7 @@ class Encoder:
             )
         with torch.no_grad():
             parts = [self._joint_code(batch) for batch in self._batches(self._inputs(counts), _JOINT)]
-        return JointMoments(*(torch.cat(part).cpu().numpy() for part in zip(*parts, strict=True)))  # type: ignore[arg-type]
+        return JointArrayMoments(*(torch.cat(part).cpu().numpy() for part in zip(*parts, strict=True)))
 
     def reconstruction(self, counts: Any) -> Reconstruction:
         """Loss and summed variance of each document."""

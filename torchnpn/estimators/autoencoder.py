@@ -15,7 +15,7 @@ from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, Transfo
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_array, check_is_fitted
 
-from torchnpn.documents import GAMMA, GAUSSIAN, POISSON, Autoencoder, JointMoments, Reconstruction
+from torchnpn.documents import GAMMA, GAUSSIAN, POISSON, Autoencoder, JointArrayMoments, Reconstruction
 from torchnpn.estimators import state
 from torchnpn.estimators.atomic import all_or_nothing
 from torchnpn.estimators.autoencoder_progress import tell
@@ -328,7 +328,7 @@ class NPNAutoencoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
     # Words -------------------------------------------------------------------------------------------------------
 
     @available_if(_has_words)  # type: ignore[untyped-decorator]
-    def transform_joint(self, X: Any) -> JointMoments:
+    def transform_joint(self, X: Any) -> JointArrayMoments:
         """For counts, in Gaussian networks: codes with the covariances of their units, for all see the same words."""
         check_is_fitted(self, "body_")
         return self._words.transform_joint(self._check_rows(X, reset=False))

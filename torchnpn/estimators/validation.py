@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import math
 import numbers
 import warnings
-from typing import Any
+from collections.abc import Iterable
+from typing import Any, TypeGuard
 
 import numpy as np
 import torch
@@ -126,6 +128,32 @@ def seed_of(random_state: Any) -> int:
         "random_state expects a whole number from 0 to 4294967295, a numpy RandomState or Generator, or None for "
         f"another result every time, got {short(random_state)}."
     )
+
+
+def check_choice(name: str, value: Any, options: Iterable[str]) -> None:
+    """Raise unless a setting is one of some words."""
+    if not isinstance(value, str) or value not in options:
+        listed = ", ".join(f'"{option}"' for option in options)
+        raise ValueError(f"{name} expects one of {listed}, got {short(value)}.")
+
+
+def check_flag(name: str, value: Any) -> None:
+    """Raise unless a setting is true or false."""
+    if not isinstance(value, (bool, np.bool_)):
+        raise ValueError(f"{name} expects True or False, got {short(value)}.")
+
+
+def is_number(value: Any) -> TypeGuard[float]:
+    """Whether a setting is a real number that float64 can hold: neither NaN nor a truth value, an array or text."""
+    try:
+        return isinstance(value, numbers.Real) and not isinstance(value, bool) and not math.isnan(float(value))
+    except OverflowError:
+        return False
+
+
+def is_whole(value: Any) -> TypeGuard[int]:
+    """Whether a setting is a whole number."""
+    return isinstance(value, numbers.Integral) and not isinstance(value, bool)
 
 
 def short(value: Any) -> str:

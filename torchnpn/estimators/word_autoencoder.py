@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from torchnpn.documents import Autoencoder, Encoder, JointMoments, Reconstruction
+from torchnpn.documents import Autoencoder, Encoder, JointArrayMoments, Reconstruction
 from torchnpn.estimators import state
 from torchnpn.estimators.precise import in_float64
 from torchnpn.likelihoods import Likelihood
@@ -51,7 +51,7 @@ class WordAutoencoder:
         """Codes, as arrays (documents, code)."""
         return self._precise()(counts)
 
-    def transform_joint(self, counts: Any) -> JointMoments:
+    def transform_joint(self, counts: Any) -> JointArrayMoments:
         """Codes with covariances."""
         return self._precise().joint(counts)
 
