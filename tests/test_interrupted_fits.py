@@ -97,7 +97,7 @@ def test_interrupted_logistic_regressions_are_as_before(monkeypatch):
         raise KeyboardInterrupt
 
     monkeypatch.setattr(logistic_posterior, "laplace", broken)
-    monkeypatch.setattr("torchnpn.estimators.link_prediction.learn", broken)
+    monkeypatch.setattr("torchnpn.links.predictor.learn", broken)
     with pytest.raises(KeyboardInterrupt):
         model.fit(X[:, :2], Y > 1)
     with pytest.raises(KeyboardInterrupt):

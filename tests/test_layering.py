@@ -23,6 +23,7 @@ LAYERS = (  # from the bottom up; a module imports from layers below its own
     ("training",),
     ("documents",),
     ("estimators",),
+    ("links",),
     ("tables",),
     ("demo",),
     ("cli",),

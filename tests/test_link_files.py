@@ -13,8 +13,8 @@ from sklearn.exceptions import NotFittedError
 
 import torchnpn as npn
 from torchnpn import LinkPredictor, io
-from torchnpn.estimators.pair_features import LENGTHS, USES
 from torchnpn.io import ModelFileError
+from torchnpn.links.pair_features import LENGTHS, USES
 
 RNG = np.random.default_rng(0)
 CODES = npn.Moments(

@@ -14,10 +14,11 @@ from sklearn.linear_model import LogisticRegression
 
 from torchnpn import BayesianLogisticRegression, Moments
 from torchnpn.datasets.splits import node_split
-from torchnpn.estimators import link_posterior, link_prediction
-from torchnpn.estimators.link_prediction import LinkPredictor
-from torchnpn.estimators.negative_pairs import negative_pairs
-from torchnpn.estimators.pair_features import LENGTHS, USES
+from torchnpn.links import posterior as link_posterior
+from torchnpn.links import predictor as link_prediction
+from torchnpn.links.negative_pairs import negative_pairs
+from torchnpn.links.pair_features import LENGTHS, USES
+from torchnpn.links.predictor import LinkPredictor
 from torchnpn.metrics.links import link_positions, link_quality
 
 

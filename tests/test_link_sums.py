@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 import torch
 
-from torchnpn.estimators import LinkPredictor
-from torchnpn.estimators.pair_features import LENGTHS, USES, rooted, with_sums, with_traits
+from torchnpn import LinkPredictor
+from torchnpn.links.pair_features import LENGTHS, USES, rooted, with_sums, with_traits
 from torchnpn.moments import Moments
 
 RNG = np.random.default_rng(0)

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from torchnpn import Moments
-from torchnpn.estimators.pair_features import CONTROLS, LENGTHS, USES, Products, rooted
+from torchnpn.links.pair_features import CONTROLS, LENGTHS, USES, Products, rooted
 
 NODES, SIZE, TRAIN = 40, 6, 30
 ALL = torch.cartesian_prod(torch.arange(NODES), torch.arange(NODES))

@@ -9,13 +9,13 @@ if TYPE_CHECKING:
     from torchnpn import datasets, estimators, families, io, likelihoods, maps, metrics, nn, priors, training
     from torchnpn.estimators import (
         BayesianLogisticRegression,
-        LinkPredictor,
         NPNAutoencoder,
         NPNClassifier,
         NPNRegressor,
         Predictive,
     )
     from torchnpn.io import load, save
+    from torchnpn.links import LinkPredictor
     from torchnpn.moments import Moments
     from torchnpn.priors import kl
     from torchnpn.training import History, Recipe, train
@@ -48,10 +48,11 @@ __all__ = [
 __version__ = "0.1.0"
 _HOMES = {  # of the names that are not modules
     "estimators": (
-        *("BayesianLogisticRegression", "LinkPredictor", "NPNAutoencoder", "NPNClassifier", "NPNRegressor"),
+        *("BayesianLogisticRegression", "NPNAutoencoder", "NPNClassifier", "NPNRegressor"),
         "Predictive",
     ),
     "io": ("load", "save"),
+    "links": ("LinkPredictor",),
     "moments": ("Moments",),
     "priors": ("kl",),
     "training": ("History", "Recipe", "train"),

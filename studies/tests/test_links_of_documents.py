@@ -8,7 +8,7 @@ from npn_studies.baselines.document_codes import LatentSemantics
 
 from torchnpn import NPNAutoencoder, datasets
 from torchnpn.datasets.splits import node_split
-from torchnpn.estimators.link_prediction import LinkPredictor
+from torchnpn.links.predictor import LinkPredictor
 from torchnpn.metrics.links import link_positions, link_quality
 
 PRESENT = {info.name for info in datasets.available() if info.present}

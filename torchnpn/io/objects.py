@@ -26,7 +26,7 @@ _CLASSES = {  # with `_state()` -> (plain values, arrays) and `_from_state(plain
     "NPNClassifier": "torchnpn.estimators",
     "NPNRegressor": "torchnpn.estimators",
     "BayesianLogisticRegression": "torchnpn.estimators",
-    "LinkPredictor": "torchnpn.estimators",
+    "LinkPredictor": "torchnpn.links",
     "TableModel": "torchnpn.tables",
 }
 _ERRORS = (  # of torch, numpy and scikit-learn, for values that make no sense to them

@@ -11,7 +11,7 @@ from torch import Tensor
 from npn_studies.baselines.document_autoencoders import StackedAutoencoder, VariationalAutoencoder
 from npn_studies.baselines.document_codes import DocumentCodes, LatentSemantics, TfIdf
 from torchnpn.documents import GAMMA, GAUSSIAN, POISSON
-from torchnpn.estimators.pair_features import CONTROLS, with_variance
+from torchnpn.links.pair_features import CONTROLS, with_variance
 from torchnpn.moments import Moments
 
 Setting = dict[str, Any]

@@ -29,7 +29,7 @@ from npn_studies.experiments.links_page import headline, section
 from npn_studies.experiments.tables import rounded
 from torchnpn.datasets.splits import link_split, node_split
 from torchnpn.documents import Encoder
-from torchnpn.estimators.link_prediction import LinkPredictor
+from torchnpn.links.predictor import LinkPredictor
 from torchnpn.metrics.links import LinkQuality, link_positions, link_quality
 from torchnpn.moments import Moments
 

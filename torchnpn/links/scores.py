@@ -13,8 +13,8 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from torchnpn.estimators.link_posterior import LinkPosterior
-from torchnpn.estimators.pair_features import PairFeatures
+from torchnpn.links.pair_features import PairFeatures
+from torchnpn.links.posterior import LinkPosterior
 from torchnpn.moments import Moments
 
 

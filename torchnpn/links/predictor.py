@@ -14,13 +14,14 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 from torch import Tensor
 
-from torchnpn.estimators import link_scores, state
+from torchnpn.estimators import state
 from torchnpn.estimators.atomic import all_or_nothing
-from torchnpn.estimators.link_inputs import checked_codes, checked_numbers, checked_pairs, checked_traits, links_among
-from torchnpn.estimators.link_posterior import LinkPosterior, learn
-from torchnpn.estimators.negative_pairs import negative_pairs
-from torchnpn.estimators.pair_features import LENGTHS, USES, PairFeatures, Products, rooted, with_sums, with_traits
 from torchnpn.estimators.validation import seed_of, short
+from torchnpn.links import scores
+from torchnpn.links.inputs import checked_codes, checked_numbers, checked_pairs, checked_traits, links_among
+from torchnpn.links.negative_pairs import negative_pairs
+from torchnpn.links.pair_features import LENGTHS, USES, PairFeatures, Products, rooted, with_sums, with_traits
+from torchnpn.links.posterior import LinkPosterior, learn
 from torchnpn.maps import accurate
 from torchnpn.moments import Moments
 from torchnpn.training import resolve_device
@@ -205,8 +206,7 @@ class LinkPredictor(BaseEstimator):  # type: ignore[misc]
         left = self.features_.mean.left
         index = torch.from_numpy(checked_pairs(pairs, len(left), "pairs")).to(left.device)
         found = [
-            link_scores.pair_moments(part, self.features_, self.posterior_)
-            for part in index.split(_rows(left.shape[1]))
+            scores.pair_moments(part, self.features_, self.posterior_) for part in index.split(_rows(left.shape[1]))
         ]
         mean, variance = (torch.cat(parts).cpu() for parts in zip(*found, strict=True))
         return Moments(mean, variance)
@@ -224,7 +224,7 @@ class LinkPredictor(BaseEstimator):  # type: ignore[misc]
             for given, name in ((columns, "columns"), (rows, "rows"))
         )
         for part in down.split(_rows(len(across))):
-            yield link_scores.score(part, across, self.features_, self.posterior_)
+            yield scores.score(part, across, self.features_, self.posterior_)
 
     def scores(self, rows: Any, columns: Any) -> Array:
         """Scores of all pairs of two lists of nodes, (rows, columns), float32; see `score_blocks`."""
