@@ -252,7 +252,7 @@ def test_large_autoencoders_of_words_are_refused():
 @pytest.mark.parametrize("state", [None, 3, np.int64(3), np.random.RandomState(3), np.random.default_rng(3)])
 def test_random_states_of_all_kinds(state):
     model = NPNRegressor(**{**QUICK, "random_state": state}).fit(X, Y)
-    links = LinkPredictor(variance="none", negatives=20, random_state=state).fit(X, [(0, 1), (1, 2), (2, 3)])
+    links = LinkPredictor(negatives=20, random_state=state).fit(X, [(0, 1), (1, 2), (2, 3)])
     assert np.isfinite(model.predict(X)).all() and links.pairs_ == (3, 20)
 
 

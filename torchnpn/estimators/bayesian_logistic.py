@@ -250,9 +250,7 @@ class BayesianLogisticRegression(ClassifierMixin, BaseEstimator):  # type: ignor
             state.check_covariance(model.covariance_, "covariance")
         elif (model.covariance_ < 0).any():
             raise ValueError("covariance expects variances ≥ 0, got others.")
-        for kind, found, expected in zip(("values", "arrays"), (plain, arrays), model._state(), strict=True):
-            if set(found) != set(expected):
-                raise ValueError(f"An estimator expects the {kind} {sorted(expected)}, got {sorted(found)}.")
+        state.check_same_names((plain, arrays), model._state())
         return model
 
 

@@ -16,6 +16,7 @@ from torch.nn import Module
 
 from torchnpn.io import checks, file, modules
 from torchnpn.io.answers import check_answers
+from torchnpn.io.early import upgraded
 
 FORMAT_VERSION = 1  # raised when an older version of the library could no longer read what is written
 _LONGEST_TEXT = 500  # characters of an error
@@ -174,7 +175,7 @@ def _checked(document: dict[str, Any]) -> dict[str, Any]:
     checks.text("saved", document["saved"])
     for name, one in checks.mapping("versions", document["versions"]).items():
         checks.text(checks.text("versions", name), one)
-    return document
+    return {**document, "object": upgraded(document["object"])}
 
 
 def _type(description: Any) -> str:
