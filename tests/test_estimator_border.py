@@ -10,8 +10,14 @@ import pytest
 import scipy.sparse
 import torch
 
-from torchnpn import BayesianLogisticRegression, LinkPredictor, NPNAutoencoder, NPNClassifier, NPNRegressor
-from torchnpn.documents import GAMMA
+from torchnpn import (
+    BayesianLogisticRegression,
+    DocumentAutoencoder,
+    LinkPredictor,
+    NPNAutoencoder,
+    NPNClassifier,
+    NPNRegressor,
+)
 from torchnpn.estimators.inputs import Inputs
 from torchnpn.estimators.precise import in_float64
 from torchnpn.training import resolve_device
@@ -243,10 +249,9 @@ def test_absurd_ensembles_are_refused():
 
 def test_large_autoencoders_of_words_are_refused():
     with pytest.raises(ValueError, match="GB of memory"):
-        NPNAutoencoder("gamma", **{**QUICK, "hidden": (10**8,)}).fit(COUNTS)
+        DocumentAutoencoder("gamma", **{**QUICK, "hidden": (10**8,)}).fit(COUNTS)
     with pytest.raises(ValueError, match="up to 1e"):
-        NPNAutoencoder("gamma", **QUICK).fit(changed(COUNTS, 1e300, (0, 0)))
-    assert GAMMA.layers(6)[1].in_features == 6
+        DocumentAutoencoder("gamma", **QUICK).fit(changed(COUNTS, 1e300, (0, 0)))
 
 
 @pytest.mark.parametrize("state", [None, 3, np.int64(3), np.random.RandomState(3), np.random.default_rng(3)])

@@ -8,7 +8,14 @@ import torch
 from sklearn.exceptions import NotFittedError
 
 import torchnpn.estimators.logistic_posterior as logistic_posterior
-from torchnpn import BayesianLogisticRegression, LinkPredictor, NPNAutoencoder, NPNClassifier, NPNRegressor
+from torchnpn import (
+    BayesianLogisticRegression,
+    DocumentAutoencoder,
+    LinkPredictor,
+    NPNAutoencoder,
+    NPNClassifier,
+    NPNRegressor,
+)
 from torchnpn.training.loop import _Run
 
 RNG = np.random.default_rng(0)
@@ -21,7 +28,7 @@ CASES = {
     "ensemble": (lambda: NPNRegressor(n_estimators=2, dropout=0.2, **QUICK), (X, Y), NPNRegressor.predict),
     "classifier": (lambda: NPNClassifier(**QUICK), (X, Y > 0), NPNClassifier.predict_proba),
     "autoencoder": (lambda: NPNAutoencoder(**QUICK), (X,), NPNAutoencoder.transform),
-    "words": (lambda: NPNAutoencoder("gamma", **QUICK), (COUNTS,), NPNAutoencoder.transform),
+    "words": (lambda: DocumentAutoencoder("gamma", **QUICK), (COUNTS,), DocumentAutoencoder.transform),
 }
 
 

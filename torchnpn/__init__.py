@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from torchnpn import datasets, estimators, families, io, likelihoods, maps, metrics, nn, priors, training
+    from torchnpn.documents import DocumentAutoencoder
     from torchnpn.estimators import (
         BayesianLogisticRegression,
         NPNAutoencoder,
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "BayesianLogisticRegression",
+    "DocumentAutoencoder",
     "History",
     "LinkPredictor",
     "Moments",
@@ -47,6 +49,7 @@ __all__ = [
 ]
 __version__ = "0.1.0"
 _HOMES = {  # of the names that are not modules
+    "documents": ("DocumentAutoencoder",),
     "estimators": (
         *("BayesianLogisticRegression", "NPNAutoencoder", "NPNClassifier", "NPNRegressor"),
         "Predictive",

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from npn_studies.baselines.document_codes import LatentSemantics
 
-from torchnpn import LinkPredictor, NPNAutoencoder, datasets
+from torchnpn import DocumentAutoencoder, LinkPredictor, datasets
 from torchnpn.datasets.splits import node_split
 from torchnpn.metrics.links import link_positions, link_quality
 
@@ -23,7 +23,7 @@ def papers():
 
 
 def network_codes(counts, **settings):
-    return NPNAutoencoder(loss="bce", learning_rate=1e-2, device="cpu", **settings).fit(counts).transform_dist(counts)
+    return DocumentAutoencoder(learning_rate=1e-2, device="cpu", **settings).fit(counts).transform_dist(counts)
 
 
 def quality(codes, links, seed: int = 0, **settings):

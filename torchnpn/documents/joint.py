@@ -7,6 +7,8 @@ themselves for each document, so this is for encoding, not for training.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import torch
 from torch import nn
 
@@ -14,6 +16,16 @@ from torchnpn.documents.layers import WordLinear
 from torchnpn.moments import JointMoments, Moments
 from torchnpn.nn import Linear
 from torchnpn.sparse import SparseBatch
+
+
+def code(encoder: Sequence[nn.Module], x: SparseBatch, p: float) -> JointMoments:
+    """The code of documents: a `WordLinear` first, then activations and linear layers."""
+    first, *others = encoder
+    assert isinstance(first, WordLinear)
+    a = of_words(first, x, p)
+    for module in others:
+        a = linear(module, a) if isinstance(module, Linear) else activated(module, a)
+    return a
 
 
 def of_words(layer: WordLinear, x: SparseBatch, p: float) -> JointMoments:

@@ -6,11 +6,15 @@ from typing import Any
 
 _NORMALISATIONS = {"hadamard": "none"}
 _FEATURES = {"none": "products", "features": "products"}
-_OF_TABLES = {"activation": "tanh", "kl_weight": 1.0, "learning_rate": 1e-3}  # what None stood for
-_NO_MORE = {"missing", "dropout"}  # settings that counts never had
-_OF_COUNTS = {
-    *("family", "loss", "masking", "input_noise", "encoding_noise", "tau", "bias"),
-    *("prior_precision", "weight_decay"),
+_OF_TABLES = {"activation": "tanh", "kl_weight": 1.0, "learning_rate": 1e-3}  # for None
+_OF_COUNTS = {  # for None, and for what could not be set
+    **{"bias": True, "prior_precision": 10.0, "weight_decay": 0.0, "max_epochs": 60},
+    **{"binary": False, "epsilon": 0.01, "initial_variance": None, "spread_learning_rate": 0.01, "warm_up": 100},
+}
+_ONLY_TABLES = {"missing", "dropout"}
+_ONLY_COUNTS = {
+    *("family", "loss", "masking", "input_noise", "encoding_noise", "tau"),
+    *("bias", "prior_precision", "weight_decay"),
 }
 
 
@@ -24,10 +28,9 @@ def upgraded(description: Any) -> Any:
     if kind == "LinkPredictor" and "doubt" in settings:
         settings = _of_links(settings)
     elif kind == "NPNAutoencoder" and _is_of_counts(settings):
-        kind, settings = "DocumentAutoencoder", {k: v for k, v in settings.items() if k not in _NO_MORE}
+        kind, settings = "DocumentAutoencoder", _chosen(settings, _OF_COUNTS, _ONLY_TABLES)
     elif kind == "NPNAutoencoder":
-        chosen = {k: v for k, v in settings.items() if v is not None or k not in _OF_TABLES}
-        settings = {k: v for k, v in {**_OF_TABLES, **chosen}.items() if k not in _OF_COUNTS}
+        settings = _chosen(settings, _OF_TABLES, _ONLY_COUNTS)
     return {**description, "type": kind, "plain": {**plain, "settings": settings}}
 
 
@@ -35,6 +38,12 @@ def _is_of_counts(settings: dict[str, Any]) -> bool:
     """Whether an autoencoder of version 0.1 was one of counts: the loss said so, or else the family."""
     loss, family = settings.get("loss"), settings.get("family", "gaussian")
     return bool(family != "gaussian" if loss is None else loss != "noise")
+
+
+def _chosen(settings: dict[str, Any], values: dict[str, Any], without: set[str]) -> dict[str, Any]:
+    """Settings with `values` in place of None, and without some."""
+    given = {name: value for name, value in settings.items() if value is not None or name not in values}
+    return {name: value for name, value in {**values, **given}.items() if name not in without}
 
 
 def _of_links(settings: dict[str, Any]) -> dict[str, Any]:

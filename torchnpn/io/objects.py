@@ -23,6 +23,7 @@ _LONGEST_TEXT = 500  # characters of an error
 _KEYS = ("format_version", "saved", "versions", "object")
 
 _CLASSES = {  # with `_state()` -> (plain values, arrays) and `_from_state(plain, arrays)`; imported when they are met
+    "DocumentAutoencoder": "torchnpn.documents",
     "NPNAutoencoder": "torchnpn.estimators",
     "NPNClassifier": "torchnpn.estimators",
     "NPNRegressor": "torchnpn.estimators",

@@ -10,9 +10,9 @@ from torch import Tensor
 
 from npn_studies.baselines.document_autoencoders import StackedAutoencoder, VariationalAutoencoder
 from npn_studies.baselines.document_codes import DocumentCodes, LatentSemantics, TfIdf
+from npn_studies.experiments.document_networks import GAMMA, GAUSSIAN, POISSON
 from npn_studies.experiments.pair_features import CONTROLS, with_variance
 from torchnpn import links
-from torchnpn.documents import GAMMA, GAUSSIAN, POISSON
 from torchnpn.moments import JointMoments, Moments
 
 Setting = dict[str, Any]

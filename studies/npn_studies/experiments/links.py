@@ -22,6 +22,7 @@ from torch import Tensor
 
 from npn_studies.baselines.document_codes import DocumentCodes
 from npn_studies.datasets import Documents, load_documents
+from npn_studies.experiments.document_networks import DocumentEncoder
 from npn_studies.experiments.experiment import Cell, Experiment, Options, Progress, Record
 from npn_studies.experiments.link_methods import METHODS, Codes, View, prepared, seen, views
 from npn_studies.experiments.link_settings import Choice, chosen
@@ -29,10 +30,9 @@ from npn_studies.experiments.links_page import headline, section
 from npn_studies.experiments.pair_features import NORMALISATIONS, USES, square_root
 from npn_studies.experiments.tables import rounded
 from torchnpn.datasets.splits import link_split, node_split
-from torchnpn.documents import Encoder
 from torchnpn.links import LinkPredictor
 from torchnpn.metrics.links import LinkQuality, link_positions, link_quality
-from torchnpn.moments import JointMoments, Moments
+from torchnpn.moments import Moments
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -112,10 +112,9 @@ def learnt(settings: DocumentCodes, counts: Any, device: torch.device) -> tuple[
     cost = Cost(rounded(seconds), torch.cuda.max_memory_allocated(device) - before if on_gpu else None)
     codes = encode(counts)
     if scipy.sparse.issparse(codes.mean):
-        return Codes(codes), cost
-    if isinstance(encode, Encoder) and encode.settings.family == "gaussian":
-        mean, covariance = map(torch.as_tensor, encode.joint(counts))
-        return Codes(_tensors(codes), JointMoments(mean, covariance)), cost
+        return Codes(Moments(codes.mean)), cost  # type: ignore[arg-type]  # tf-idf, sparse
+    if isinstance(encode, DocumentEncoder) and encode.model.family == "gaussian":
+        return Codes(_tensors(codes), encode.joint(counts)), cost
     return Codes(_tensors(codes)), cost
 
 
