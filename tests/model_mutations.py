@@ -10,14 +10,17 @@ import numpy as np
 import pyarrow as pa
 import torch
 
-from torchnpn import families, likelihoods, nn, tables
-from torchnpn.estimators import (
+from torchnpn import (
     BayesianLogisticRegression,
     DocumentAutoencoder,
     LinkPredictor,
     NPNAutoencoder,
     NPNClassifier,
     NPNRegressor,
+    families,
+    likelihoods,
+    nn,
+    tables,
 )
 
 ODD: list[Any] = [
