@@ -45,9 +45,9 @@ def test_all_have_one_interface(name):
     assert (code.variance is not None) == (name in ("VAE", "ours"))
     np.testing.assert_allclose(codes(counts).mean[:7], code.mean, atol=1e-5)
     np.testing.assert_array_equal(METHODS[name].fit(counts)(counts[:7]).mean, code.mean)
-    with pytest.raises(ValueError, match="expects 150 terms"):
+    with pytest.raises(ValueError, match=r"expects 150 terms|expecting 150 features"):
         codes(counts[:, :9])
-    with pytest.raises(ValueError, match="≥ 0"):
+    with pytest.raises(ValueError, match=r"≥ 0|Negative values"):
         METHODS[name].fit(-counts)
 
 
