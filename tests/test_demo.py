@@ -123,7 +123,7 @@ def test_demo_writes_report_and_figures(quick, tmp_path):
         "report.html",
         "toy.png",
         "digits.png",
-        "doubtful.png",
+        "least_certain.png",
         "counts.png",
     }
     assert_stands_alone((out / "report.html").read_text(encoding="utf-8"))

@@ -42,8 +42,8 @@ def figures(results: Results, width: str = "wide", theme: Theme = LIGHT) -> dict
             columns=columns,
             theme=theme,
         ),
-        "digits": plots.doubt([_doubt(d)], columns=columns, theme=theme),
-        "doubtful": plots.guesses(_most_doubtful(d), columns=4 * columns, theme=theme),
+        "digits": plots.errors_by_uncertainty([_errors(d)], columns=columns, theme=theme),
+        "least_certain": plots.guesses(_least_certain(d), columns=4 * columns, theme=theme),
         "counts": plots.count_intervals(
             c.x,
             c.y,
@@ -128,7 +128,7 @@ def html(results: Results, seconds: float) -> str:
                 report.Fact(f"{certain[0]:.1%}", "among the third it is most certain of"),
                 report.Fact(f"{certain[1]:.1%}", "among the third it is least certain of"),
             ],
-            [pictures["digits"], pictures["doubtful"]],
+            [pictures["digits"], pictures["least_certain"]],
             found[titles[1]],
             "The NLL measures the predicted probabilities, not only the predicted class. The last line is the mean "
             "error rate over all shares of digits that one might keep, the most certain first.",
@@ -188,7 +188,7 @@ _WORDS = {
         "Left: test digits in nine groups of equal size, by the network's own uncertainty, with standard errors. "
         "Right: the error rate if only the most certain digits are predicted; lower is better.",
     ),
-    "doubtful": (
+    "least_certain": (
         "Eight digits that the NPN is least certain of, with its answer and its probability.",
         "The eight digits that the NPN is least certain about, with the predicted digit and its probability.",
     ),
@@ -200,12 +200,12 @@ _WORDS = {
 }
 
 
-def _doubt(d: digits.Result) -> plots.Doubt:
+def _errors(d: digits.Result) -> plots.ErrorsByUncertainty:
     groups, curve = d.by_uncertainty, d.risk_coverage
-    return plots.Doubt("NPN", groups.accuracy, groups.error, curve.coverage, curve.risk)
+    return plots.ErrorsByUncertainty("NPN", groups.accuracy, groups.error, curve.coverage, curve.risk)
 
 
-def _most_doubtful(d: digits.Result) -> list[plots.Guess]:
+def _least_certain(d: digits.Result) -> list[plots.Guess]:
     probs = d.probs
     rows = np.argsort(-(probs * (1 - probs)).sum(1), kind="stable")[:8]
     return [plots.Guess(d.images[i], str(d.labels[i]), str(probs[i].argmax()), float(probs[i].max())) for i in rows]

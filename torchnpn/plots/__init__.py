@@ -12,9 +12,9 @@ from torchnpn.plots.predictions import (
 )
 from torchnpn.plots.style import DARK, LIGHT, Theme, png
 from torchnpn.plots.uncertainty import (
-    Doubt,
+    ErrorsByUncertainty,
     accuracy_by_uncertainty_plot,
-    doubt,
+    errors_by_uncertainty,
     ood_histogram,
     risk_coverage_plot,
 )
@@ -23,7 +23,7 @@ __all__ = [
     "DARK",
     "LIGHT",
     "Band",
-    "Doubt",
+    "ErrorsByUncertainty",
     "Guess",
     "Interval",
     "Theme",
@@ -32,7 +32,7 @@ __all__ = [
     "calibration_plot",
     "confusion_matrix_plot",
     "count_intervals",
-    "doubt",
+    "errors_by_uncertainty",
     "guesses",
     "ood_histogram",
     "pit_histogram",
