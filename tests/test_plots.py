@@ -18,14 +18,14 @@ GRID = np.linspace(-6, 6, 41)
 BAND = plots.Band("NPN", GRID**3, 1 + np.abs(GRID))
 RATE = np.exp(np.sin(GRID))
 INTERVAL = plots.Interval(RATE, 0.8 * RATE, 1.2 * RATE, np.floor(0.3 * RATE), np.ceil(3 * RATE))
-DOUBT = plots.ErrorsByUncertainty(
+ERRORS = plots.ErrorsByUncertainty(
     "NPN", np.linspace(1, 0.6, 9), np.full(9, 0.02), np.linspace(0.01, 1, 99), np.linspace(0, 0.1, 99)
 )
 GUESSES = [plots.Guess(RNG.random((8, 8)), "3", "5", 0.4), plots.Guess(RNG.random((8, 8)), "1", "1", 0.6)]
 
 FIGURES = {
     "regression_bands": lambda **how: plots.regression_bands(GRID, GRID**3, GRID, GRID**3, [BAND, BAND], **how),
-    "errors_by_uncertainty": lambda **how: plots.errors_by_uncertainty([DOUBT, DOUBT, DOUBT], **how),
+    "errors_by_uncertainty": lambda **how: plots.errors_by_uncertainty([ERRORS, ERRORS, ERRORS], **how),
     "guesses": lambda **how: plots.guesses(GUESSES, **how),
     "count_intervals": lambda **how: plots.count_intervals(
         GRID, np.round(RATE), GRID, RATE, INTERVAL, RATE, INTERVAL, **how
