@@ -217,6 +217,8 @@ DEEP = "[" * 100_000 + "]" * 100_000
         (packed(made({"type": "Hardtanh", "lower": 1, "upper": 0}), {}), "Hardtanh|hardtanh|lower"),
         (packed(chain(a=LINEAR, b=LINEAR), {}), "layer b expects 2 inputs, but the one before it gives 1"),
         (packed(chain(a={**LINEAR, "replicas": [2]}, b={**LINEAR, "in_features": 1, "replicas": [3]}), {}), "replicas"),
+        (packed(chain(a={**LINEAR, "replicas": [2]}, b={"type": "Flatten"}), {}), r"mixes up the replicas \[2\]"),
+        (packed(chain(a=LINEAR, b={"type": "SquaredError"}), {}), "layer b should be a layer of npn.nn"),
         (packed(chain(**{f"c{i}": {"type": "Complement"} for i in range(30)}), {}), "at most 8 layers Complement"),
         (packed(chain(**MULTIPLYING), {}), "layer c gives 1000000000 numbers for each row, expected at most 1048576"),
         (packed(document(), {**WEIGHTS, "weight.mean": torch.ones(1, 2).double()}), "of one type, got torch.float32"),

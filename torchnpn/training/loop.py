@@ -376,7 +376,12 @@ class _Run:
 
 
 def _check_tensors(module: nn.Module, tensors: dict[str, torch.Tensor]) -> None:
-    """Raise unless these are the tensors of a module."""
-    expected = {name: (one.shape, one.dtype) for name, one in module.state_dict().items()}
-    if {name: (one.shape, one.dtype) for name, one in tensors.items()} != expected:
+    """Raise unless these are the tensors of a module, with no infinite number where it started from a finite one."""
+    own = module.state_dict()
+    if {name: (one.shape, one.dtype) for name, one in tensors.items()} != {
+        name: (one.shape, one.dtype) for name, one in own.items()
+    }:
         raise ValueError(f"its tensors are not those of the {type(module).__name__}")
+    for name, one in tensors.items():
+        if bool((one.isinf() & ~own[name].cpu().isinf()).any()):
+            raise ValueError(f"{name} holds infinite numbers")
