@@ -16,7 +16,7 @@ from torchnpn import BayesianLogisticRegression, io
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"method": "exact"}, 'method expects "laplace" or "variational", got \'exact\''),
+        ({"method": "exact"}, 'method expects one of "laplace", "variational", got \'exact\''),
         ({"precision": "none"}, 'precision expects "evidence", "ard" or a number above 0'),
         ({"precision": 0.0}, "precision expects"),
         ({"precision": True}, "precision expects"),

@@ -20,7 +20,7 @@ from torchnpn.estimators.link_inputs import checked_codes, checked_numbers, chec
 from torchnpn.estimators.link_posterior import LinkPosterior, learn
 from torchnpn.estimators.negative_pairs import negative_pairs
 from torchnpn.estimators.pair_features import LENGTHS, USES, PairFeatures, Products, rooted, with_sums, with_traits
-from torchnpn.estimators.validation import seed_of, short
+from torchnpn.estimators.validation import check_choice, check_flag, is_number, seed_of, short
 from torchnpn.maps import accurate
 from torchnpn.moments import Moments
 from torchnpn.training import resolve_device
@@ -173,21 +173,17 @@ class LinkPredictor(BaseEstimator):  # type: ignore[misc]
 
     def _check_settings(self) -> None:
         for name, known in (("pairs", LENGTHS), ("variance", USES)):
-            if getattr(self, name) not in known:
-                options = ", ".join(f'"{option}"' for option in known)
-                raise ValueError(f"{name} expects one of {options}, got {getattr(self, name)!r}.")
+            check_choice(name, getattr(self, name), known)
         wanted = self.negatives
-        number = isinstance(wanted, numbers.Real) and not isinstance(wanted, bool)
-        if not number or not (0 < wanted < 1 or (wanted >= 1 and wanted % 1 == 0)):
+        if not is_number(wanted) or not (0 < wanted < 1 or (wanted >= 1 and wanted % 1 == 0)):
             raise ValueError(f"negatives expects a share above 0 and below 1, or a whole number, got {short(wanted)}.")
         for name in ("root", "sums"):
-            if not isinstance(getattr(self, name), (bool, np.bool_)):
-                raise ValueError(f"{name} expects True or False, got {getattr(self, name)!r}.")
-        if not (isinstance(self.doubt, numbers.Real) and 0 <= self.doubt < math.inf):
-            raise ValueError(f"doubt expects a finite number ≥ 0, got {self.doubt!r}.")
-        number = isinstance(self.precision, numbers.Real) and not isinstance(self.precision, bool)
-        if self.precision != "evidence" and not (number and 0 < self.precision < math.inf):
-            raise ValueError(f'precision expects "evidence" or a number above 0, got {self.precision!r}.')
+            check_flag(name, getattr(self, name))
+        if not (is_number(self.doubt) and 0 <= self.doubt < math.inf):
+            raise ValueError(f"doubt expects a finite number ≥ 0, got {short(self.doubt)}.")
+        named = isinstance(self.precision, str) and self.precision == "evidence"
+        if not named and not (is_number(self.precision) and 0 < self.precision < math.inf):
+            raise ValueError(f'precision expects "evidence" or a number above 0, got {short(self.precision)}.')
 
     def decision_moments(self, pairs: Any) -> Moments:
         """Mean and variance of the log-odds of each pair, (pairs,), over weights and, where scores know them, codes."""

@@ -9,6 +9,7 @@ import torch
 from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
+from torchnpn.estimators.labels import places_among
 from torchnpn.estimators.scores import crps
 from torchnpn.estimators.validation import real_numbers, short
 from torchnpn.families import ExponentialFamily
@@ -146,10 +147,10 @@ class ClassPredictive(NamedTuple):
             raise ValueError(
                 f"A prediction for {len(self.probs)} rows expects as many labels, got shape {labels.shape}."
             )
-        place = np.searchsorted(self.classes, labels).clip(max=len(self.classes) - 1)
+        place, known = places_among(self.classes, labels)
         with np.errstate(divide="ignore"):
             logs = np.log(self.probs[np.arange(len(labels)), place])
-        result: Array = np.where(self.classes[place] == labels, logs, -np.inf)
+        result: Array = np.where(known, logs, -np.inf)
         return result
 
 

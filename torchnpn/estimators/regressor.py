@@ -19,7 +19,7 @@ from torchnpn.estimators.plan import Plan, regression_steps, units
 from torchnpn.estimators.predictive import Interval, Predictive
 from torchnpn.estimators.target_limits import check_targets, check_units, in_network_units
 from torchnpn.estimators.targets import KINDS, VARYING_NOISE, Kind, Units, in_units, parts_in_units
-from torchnpn.estimators.validation import check_enough_rows, checked_weight, short
+from torchnpn.estimators.validation import check_choice, check_enough_rows, checked_weight, real_numbers
 from torchnpn.likelihoods import Likelihood, VarianceParts, mixed
 from torchnpn.moments import Moments
 from torchnpn.nn import Linear, MeanAndNoise, Sequential
@@ -93,7 +93,7 @@ class NPNRegressor(RegressorMixin, NPNEstimator):  # type: ignore[misc]
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.target_tags.multi_output = True
-        tags.target_tags.positive_only = self.family == "gamma"
+        tags.target_tags.positive_only = isinstance(self.family, str) and self.family == "gamma"
         return tags
 
     # Learning ----------------------------------------------------------------------------------------------------
@@ -141,10 +141,8 @@ class NPNRegressor(RegressorMixin, NPNEstimator):  # type: ignore[misc]
 
     @property
     def _kind(self) -> Kind:
-        if not isinstance(self.family, str) or self.family not in KINDS:
-            raise ValueError(f"family expects one of {', '.join(KINDS)}, got {short(self.family)}.")
-        if self.noise not in ("constant", "varying"):
-            raise ValueError(f'noise expects "constant" or "varying", got {self.noise!r}.')
+        check_choice("family", self.family, KINDS)
+        check_choice("noise", self.noise, ("constant", "varying"))
         return VARYING_NOISE if self.family == "gaussian" and self.noise == "varying" else KINDS[self.family]
 
     def _begin(self, X: Any, y: Array, weight: Array | None, subsets: Array | None = None) -> Array:
@@ -216,6 +214,10 @@ class NPNRegressor(RegressorMixin, NPNEstimator):  # type: ignore[misc]
         with torch.no_grad():
             distribution = in_units(self.likelihood_.predict(self._latent(X, X_variance)), self.units_)  # type: ignore[arg-type]
         return Predictive(mixed(distribution) if replicas_of(self.network_) else distribution, self._flat)  # type: ignore[arg-type]
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """The coefficient of determination R² of the predicted means."""
+        return float(super().score(X, real_numbers(y, "y"), sample_weight))
 
     def predict_members(self, X: Any, *, X_variance: Any = None) -> Moments:
         """Mean and variance that each network alone predicts, as arrays (n_estimators, rows) or (…, rows, targets)."""

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import math
 import numbers
 import warnings
-from typing import Any
+from collections.abc import Iterable
+from typing import Any, TypeGuard
 
 import numpy as np
 import torch
@@ -72,7 +74,23 @@ def real_numbers(values: Any, name: str) -> Array:
 def _plain_targets(y: Any) -> Any:
     if isinstance(y, np.ma.MaskedArray) and np.ma.getmaskarray(y).any():
         raise ValueError("y expects a target in every row, got masked ones. Leave out their rows.")
-    return _plain(y)
+    plain = _plain(y)
+    if getattr(plain, "dtype", None) is not None and any(map(_is_missing, _objects(plain))):
+        raise ValueError("y expects a target in every row, got None, NaN or pandas.NA. Leave out their rows.")
+    return plain
+
+
+def _objects(values: Any) -> list[Any]:
+    """Those of an array or a column that holds Python objects; of numbers scikit-learn takes care itself."""
+    array = np.asarray(values)
+    return array.reshape(-1).tolist() if array.dtype.kind == "O" and array.ndim else []
+
+
+def _is_missing(value: Any) -> bool:
+    try:
+        return value is None or bool(value != value)
+    except TypeError:  # of pandas.NA, which is neither true nor false
+        return True
 
 
 def checked_weight(sample_weight: Any, X: Any) -> Array | None:
@@ -117,8 +135,7 @@ def seed_of(random_state: Any) -> int:
     """A seed drawn from `random_state`: the same for the same number, another one in each call for a generator."""
     if isinstance(random_state, np.random.Generator):
         return int(random_state.integers(2**31 - 1))
-    number = isinstance(random_state, numbers.Integral) and not isinstance(random_state, bool)
-    if (number and 0 <= int(random_state) < 2**32) or isinstance(random_state, np.random.RandomState):
+    if (is_whole(random_state) and 0 <= int(random_state) < 2**32) or isinstance(random_state, np.random.RandomState):
         return int(check_random_state(random_state).randint(2**31 - 1))
     if random_state is None or random_state is np.random:
         return int(np.random.default_rng().integers(2**31 - 1))  # not numpy's global generator: fits leave it alone
@@ -126,6 +143,32 @@ def seed_of(random_state: Any) -> int:
         "random_state expects a whole number from 0 to 4294967295, a numpy RandomState or Generator, or None for "
         f"another result every time, got {short(random_state)}."
     )
+
+
+def check_choice(name: str, value: Any, options: Iterable[str]) -> None:
+    """Raise unless a setting is one of some words."""
+    if not isinstance(value, str) or value not in options:
+        listed = ", ".join(f'"{option}"' for option in options)
+        raise ValueError(f"{name} expects one of {listed}, got {short(value)}.")
+
+
+def check_flag(name: str, value: Any) -> None:
+    """Raise unless a setting is true or false."""
+    if not isinstance(value, (bool, np.bool_)):
+        raise ValueError(f"{name} expects True or False, got {short(value)}.")
+
+
+def is_number(value: Any) -> TypeGuard[float]:
+    """Whether a setting is a real number that float64 can hold: neither NaN nor a truth value, an array or text."""
+    try:
+        return isinstance(value, numbers.Real) and not isinstance(value, bool) and not math.isnan(float(value))
+    except OverflowError:
+        return False
+
+
+def is_whole(value: Any) -> TypeGuard[int]:
+    """Whether a setting is a whole number."""
+    return isinstance(value, numbers.Integral) and not isinstance(value, bool)
 
 
 def short(value: Any) -> str:

@@ -37,7 +37,9 @@ def _after(
         for child, layer in module._modules.items():
             assert layer is not None
             if isinstance(layer, Likelihood):
-                raise ValueError(f"layer {child} should be a layer of npn.nn, got the likelihood {type(layer).__name__}")
+                raise ValueError(
+                    f"layer {child} should be a layer of npn.nn, got the likelihood {type(layer).__name__}"
+                )
             width, replicas = _after(layer, f"layer {child}", width, replicas, most)
     elif isinstance(module, (nn.Linear, nn.MeanAndNoise)):
         first = module if isinstance(module, nn.Linear) else module.mean

@@ -115,12 +115,14 @@ def train(
 
 def resolve_device(device: str | torch.device) -> torch.device:
     """The device that a `device=` argument means."""
-    if device == "auto":
+    if isinstance(device, str) and device == "auto":
         return torch.device("cuda" if torch.cuda.is_available() else "cpu")
     try:
         place = torch.device(device)
     except (RuntimeError, TypeError, ValueError, OverflowError):
-        raise ValueError(f'device expects "auto", "cpu", "cuda" or another name of torch\'s, got {device!r}.') from None
+        raise ValueError(
+            f'device expects "auto", "cpu", "cuda" or another name of torch\'s, got {device!r:.80}.'
+        ) from None
     if place.type == "cuda" and not torch.cuda.is_available():
         raise ValueError(f'device="{place}" expects a GPU that torch can use, and there is none. Take device="auto".')
     if not _computes(place):
