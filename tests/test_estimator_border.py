@@ -210,6 +210,31 @@ def test_few_rows(name):
         make().fit(X[:10], None if y is None else y[:10])
 
 
+@pytest.mark.parametrize(
+    ("frame", "message"),
+    [
+        (pd.DataFrame(X, columns=["a", "b", "a"]), r"columns of different names, got \['a'\] more than once"),
+        (pd.DataFrame({name: pd.Categorical(["x", "y"] * 20) for name in "abc"}), "expect numbers: .*OneHotEncoder"),
+        (pd.DataFrame(X).astype(pd.SparseDtype(float)).rename(columns=str), r"X\.sparse\.to_dense"),
+    ],
+)
+@each_estimator
+def test_frames_that_are_no_table_of_numbers(name, frame, message):
+    make, y, _ = ESTIMATORS[name]
+    with pytest.raises(ValueError, match=message):
+        make().fit(frame, y)
+
+
+def test_codes_too_far_out_are_refused():
+    model = NPNAutoencoder(**QUICK).fit(np.column_stack([X, np.full(40, 1e280)]))
+    with pytest.raises(ValueError, match="inverse_transform expects codes whose rows"):
+        model.inverse_transform(np.full((2, 4), 1e280))
+
+
+def test_counts_that_are_zero_in_float32_are_no_trouble():
+    assert np.isfinite(NPNAutoencoder(loss="bce", **QUICK).fit(1e-320 * COUNTS).transform(COUNTS)).all()
+
+
 # Settings ------------------------------------------------------------------------------------------------------------
 
 

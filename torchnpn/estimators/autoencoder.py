@@ -324,10 +324,17 @@ class NPNAutoencoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
         networks, with a sum of about 10.
         """
         body = self._fitted(None)
-        Z = check_array(real_numbers(Z, "inverse_transform"))
-        if Z.shape[1] != self._n_features_out:
-            raise ValueError(f"inverse_transform expects codes of {self._n_features_out} units, got {Z.shape[1]}.")
-        return body.inverse_transform(Z)
+        with np.errstate(over="ignore", invalid="ignore"):  # what is too large is refused in words
+            Z = check_array(real_numbers(Z, "inverse_transform"))
+            if Z.shape[1] != self._n_features_out:
+                raise ValueError(f"inverse_transform expects codes of {self._n_features_out} units, got {Z.shape[1]}.")
+            rows = body.inverse_transform(Z)
+        if not np.isfinite(rows).all():
+            raise ValueError(
+                "inverse_transform expects codes whose rows are floating-point numbers, got some that are too large. Take "
+                "codes such as `transform` gives them."
+            )
+        return rows
 
     def score_samples(self, X: Any, *, X_variance: Any = None) -> Array:
         """How well each row is reconstructed, (rows,); low for rows unlike those seen.
