@@ -349,6 +349,20 @@ def test_numbers_of_all_kinds_are_settings():
         assert np.isfinite(NPNRegressor(**QUICK, dropout=kind(0.5)).fit(X, Y).predict(X)).all()
 
 
+def test_what_stands_beside_the_rows_is_checked_in_words():
+    model, classes = NPNRegressor(**QUICK).fit(X, Y), NPNClassifier(**QUICK).fit(X, Y > 0)
+    for make in (NPNRegressor, NPNClassifier, NPNAutoencoder):
+        with pytest.raises(ValueError, match="progress expects a function"):
+            make(**QUICK).fit(X, Y > 0, progress=3)
+    for weight in ([pd.NA] * 40, ["a"] * 40, [10**400] * 40):
+        for one, y in ((model, Y), (classes, Y > 0)):
+            with pytest.raises(ValueError, match="sample_weight expects"):
+                one.score(X, y, sample_weight=weight)
+    for seed in ("a", -1, 1.5, pd.NA, np.array([1.5])):
+        with pytest.raises(ValueError, match="random_state expects"):
+            model.predict_dist(X).sample(2, random_state=seed)
+
+
 # Labels --------------------------------------------------------------------------------------------------------------
 
 CLASSIFIERS = (NPNClassifier(**QUICK), BayesianLogisticRegression())

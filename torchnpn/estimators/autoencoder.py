@@ -24,6 +24,7 @@ from torchnpn.estimators.validation import (
     check_choice,
     check_enough_rows,
     check_flag,
+    check_progress,
     checked_data,
     checked_weight,
     is_number,
@@ -195,6 +196,7 @@ class NPNAutoencoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
             progress: Called with the share of training that is done, from 0 to 1.
         """
         self._check_settings()
+        check_progress(progress)
         X = self._check_rows(X, reset=True)
         if self._of_words:
             refuse_for_words(sample_weight=sample_weight, X_variance=X_variance)
@@ -331,8 +333,8 @@ class NPNAutoencoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
             rows = body.inverse_transform(Z)
         if not np.isfinite(rows).all():
             raise ValueError(
-                "inverse_transform expects codes whose rows are floating-point numbers, got some that are too large. Take "
-                "codes such as `transform` gives them."
+                "inverse_transform expects codes whose rows are floating-point numbers, got some that are too large. "
+                "Take codes such as `transform` gives them."
             )
         return rows
 

@@ -25,6 +25,7 @@ from torchnpn.estimators.validation import (
     checked_weight,
     is_number,
     is_whole,
+    score_weight,
     short,
 )
 from torchnpn.maps import accurate
@@ -196,7 +197,7 @@ class BayesianLogisticRegression(ClassifierMixin, BaseEstimator):  # type: ignor
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """The share of rows whose most probable label is theirs."""
         distinct_labels(y)  # which says in words what cannot be compared
-        return float(super().score(X, y, sample_weight))
+        return float(super().score(X, y, score_weight(sample_weight)))
 
     # Model files -------------------------------------------------------------------------------------------------
 

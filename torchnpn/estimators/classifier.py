@@ -18,7 +18,7 @@ from torchnpn.estimators.ensemble import replicas_of
 from torchnpn.estimators.inputs import Inputs, check_variance
 from torchnpn.estimators.labels import distinct_labels, places_among
 from torchnpn.estimators.predictive import ClassPredictive
-from torchnpn.estimators.validation import check_enough_rows, checked_weight, short
+from torchnpn.estimators.validation import check_enough_rows, check_progress, checked_weight, score_weight, short
 from torchnpn.likelihoods import Likelihood, ScaledSoftmax, VarianceParts, mixed
 
 Array = NDArray[Any]
@@ -109,6 +109,7 @@ class NPNClassifier(ClassifierMixin, NPNEstimator):  # type: ignore[misc]
                 cross-validation; None: all see all. Scales of features and targets are those of all rows.
         """
         self._check_settings()
+        check_progress(progress)
         X, y = self._check_rows(X, y, reset=True)
         classes = distinct_labels(y)
         check_classification_targets(y)
@@ -193,7 +194,7 @@ class NPNClassifier(ClassifierMixin, NPNEstimator):  # type: ignore[misc]
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """The share of rows whose most probable label is theirs."""
         distinct_labels(y)  # which says in words what cannot be compared
-        return float(super().score(X, y, sample_weight))
+        return float(super().score(X, y, score_weight(sample_weight)))
 
     def predict_variance(self, X: Any, *, X_variance: Any = None) -> VarianceParts:
         """Variance p (1 - p) of each class (rows, classes), and its epistemic and aleatoric parts."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import numbers
 from collections.abc import Iterator
 from typing import Any, Self
 
@@ -20,7 +19,7 @@ from torchnpn.estimators.link_inputs import checked_codes, checked_numbers, chec
 from torchnpn.estimators.link_posterior import LinkPosterior, learn
 from torchnpn.estimators.negative_pairs import negative_pairs
 from torchnpn.estimators.pair_features import LENGTHS, USES, PairFeatures, Products, rooted, with_sums, with_traits
-from torchnpn.estimators.validation import check_choice, check_flag, is_number, seed_of, short
+from torchnpn.estimators.validation import check_choice, check_flag, generator_of, is_number, short
 from torchnpn.maps import accurate
 from torchnpn.moments import Moments
 from torchnpn.training import resolve_device
@@ -123,7 +122,7 @@ class LinkPredictor(BaseEstimator):  # type: ignore[misc]
         count = len(mean)
         nodes = np.arange(count) if nodes is None else np.unique(checked_numbers(nodes, count, "nodes"))
         positive = links_among(checked_pairs(links, count, "links"), nodes)
-        negative = nodes[negative_pairs(len(nodes), positive, self.negatives, _generator(self.random_state))]
+        negative = nodes[negative_pairs(len(nodes), positive, self.negatives, generator_of(self.random_state))]
         if not len(positive) or not len(negative):
             raise ValueError(
                 f"fit expects pairs with and without a link among the {len(nodes)} training nodes, got {len(positive)} "
@@ -308,12 +307,6 @@ def _read_variance(arrays: dict[str, Any], mean: Products) -> tuple[Products, Te
 
 def _is_diagonal(entries: Tensor) -> bool:
     return bool((entries[:, 0] == entries[:, 1]).all())
-
-
-def _generator(random_state: Any) -> np.random.Generator:
-    """Where chance comes from; a whole number is numpy's own seed."""
-    seed = seed_of(random_state)  # which refuses what is none
-    return np.random.default_rng(int(random_state) if isinstance(random_state, numbers.Integral) else seed)
 
 
 def _rows(columns: int) -> int:

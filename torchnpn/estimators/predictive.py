@@ -11,7 +11,7 @@ from torch import Tensor
 
 from torchnpn.estimators.labels import places_among
 from torchnpn.estimators.scores import crps
-from torchnpn.estimators.validation import real_numbers, short
+from torchnpn.estimators.validation import generator_of, real_numbers, short
 from torchnpn.families import ExponentialFamily
 from torchnpn.likelihoods import Categorical, Mixture
 
@@ -81,8 +81,8 @@ class Predictive:
         score = crps(self.distribution, self._tensor(y).numpy())
         return score[:, 0] if self._flat else score
 
-    def sample(self, n: int = 1, random_state: int | None = None) -> Array:
-        """`n` draws for each row, shape (n, rows) or (n, rows, targets)."""
+    def sample(self, n: int = 1, random_state: Any = None) -> Array:
+        """`n` draws for each row, shape (n, rows) or (n, rows, targets); the same for the same whole `random_state`."""
         if not isinstance(n, (int, np.integer)) or n < 1:
             raise ValueError(f"sample expects a whole number n of draws, at least 1, got {short(n)}.")
         if int(n) * self.distribution.batch_shape.numel() > _MOST_DRAWS:
@@ -90,7 +90,7 @@ class Predictive:
                 f"sample expects up to {_MOST_DRAWS:,} draws in one call, got n={short(n)} for each of {len(self)} "
                 "rows. Draw a part at a time."
             )
-        generator = torch.Generator().manual_seed(np.random.default_rng(random_state).integers(2**62).item())
+        generator = torch.Generator().manual_seed(generator_of(random_state).integers(2**62).item())
         return self._array(self.distribution.sample(int(n), generator))
 
     def __len__(self) -> int:

@@ -19,7 +19,14 @@ from torchnpn.estimators.plan import Plan, regression_steps, units
 from torchnpn.estimators.predictive import Interval, Predictive
 from torchnpn.estimators.target_limits import check_targets, check_units, in_network_units
 from torchnpn.estimators.targets import KINDS, VARYING_NOISE, Kind, Units, in_units, parts_in_units
-from torchnpn.estimators.validation import check_choice, check_enough_rows, checked_weight, real_numbers
+from torchnpn.estimators.validation import (
+    check_choice,
+    check_enough_rows,
+    check_progress,
+    checked_weight,
+    real_numbers,
+    score_weight,
+)
 from torchnpn.likelihoods import Likelihood, VarianceParts, mixed
 from torchnpn.moments import Moments
 from torchnpn.nn import Linear, MeanAndNoise, Sequential
@@ -120,6 +127,7 @@ class NPNRegressor(RegressorMixin, NPNEstimator):  # type: ignore[misc]
                 cross-validation; None: all see all. Scales of features and targets are those of all rows.
         """
         self._check_settings()
+        check_progress(progress)
         X, y = self._check_rows(X, y, reset=True, multi_output=True, y_numeric=True)
         weight = checked_weight(sample_weight, X)
         rows = self._check_subsets(subsets, X, weight)
@@ -217,7 +225,7 @@ class NPNRegressor(RegressorMixin, NPNEstimator):  # type: ignore[misc]
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """The coefficient of determination R² of the predicted means."""
-        return float(super().score(X, real_numbers(y, "y"), sample_weight))
+        return float(super().score(X, real_numbers(y, "y"), score_weight(sample_weight)))
 
     def predict_members(self, X: Any, *, X_variance: Any = None) -> Moments:
         """Mean and variance that each network alone predicts, as arrays (n_estimators, rows) or (…, rows, targets)."""

@@ -133,6 +133,17 @@ def checked_weight(sample_weight: Any, X: Any) -> Array | None:
     return weight
 
 
+def score_weight(sample_weight: Any) -> Array | None:
+    """Weights of the rows of a score, which scikit-learn computes."""
+    return None if sample_weight is None else real_numbers(sample_weight, "sample_weight")
+
+
+def check_progress(progress: Any) -> None:
+    """Raise unless `progress` can be called."""
+    if progress is not None and not callable(progress):
+        raise ValueError(f"progress expects a function of the share that is done, or None, got {short(progress)}.")
+
+
 def check_enough_rows(estimator: Any, X: Any, weight: Array | None) -> None:
     """Raise for fewer than two rows that count, and warn of fewer than ten; to be called by `fit` itself."""
     rows = X.shape[0] if weight is None else int(np.count_nonzero(weight))
@@ -161,6 +172,12 @@ def seed_of(random_state: Any) -> int:
         "random_state expects a whole number from 0 to 4294967295, a numpy RandomState or Generator, or None for "
         f"another result every time, got {short(random_state)}."
     )
+
+
+def generator_of(random_state: Any) -> np.random.Generator:
+    """Where chance comes from; a whole number is numpy's own seed."""
+    seed = seed_of(random_state)  # which refuses what is none
+    return np.random.default_rng(int(random_state) if isinstance(random_state, numbers.Integral) else seed)
 
 
 def check_choice(name: str, value: Any, options: Iterable[str]) -> None:
