@@ -31,7 +31,7 @@ def packed(document: object, tensors: dict[str, torch.Tensor], **header: object)
     """A model file made by hand, as docs/model-files.md describes it; `header` adds to or replaces entries."""
     text = document if isinstance(document, str) else json.dumps(document)
     kinds = {torch.float64: "F64", torch.float32: "F32", torch.int32: "I32", torch.int64: "I64"}
-    digest, entries, data = hashlib.sha256(text.encode()), {}, b""
+    digest, entries, data = hashlib.sha256(text.encode(errors="surrogatepass")), {}, b""
     for name, tensor in sorted(tensors.items()):
         numbers = tensor.numpy().tobytes()
         digest.update(f"{name} {tensor.dtype} {list(tensor.shape)}".encode() + numbers)

@@ -163,10 +163,16 @@ class BayesianLogisticRegression(ClassifierMixin, BaseEstimator):  # type: ignor
         _check_size(X)
         rows = Rows(X, _checked_variance(X_variance, X), np.empty(0), np.empty(0), bool(self.fit_intercept))
         mean, variance = (np.empty((len(X), len(self.coef_))) for _ in range(2))
-        for part, x, s in rows.chunks():
-            for k, covariance in enumerate(self.covariance_):
-                w = np.append(self.coef_[k], self.intercept_[k]) if self.fit_intercept else self.coef_[k]
-                mean[part, k], variance[part, k] = linear_moments(x, s, w, covariance)
+        with np.errstate(over="ignore", invalid="ignore"):  # what is too large is refused in words
+            for part, x, s in rows.chunks():
+                for k, covariance in enumerate(self.covariance_):
+                    w = np.append(self.coef_[k], self.intercept_[k]) if self.fit_intercept else self.coef_[k]
+                    mean[part, k], variance[part, k] = linear_moments(x, s, w, covariance)
+        if not (np.isfinite(mean).all() and np.isfinite(variance).all()):
+            raise ValueError(
+                "X expects features whose log-odds are floating-point numbers, got some that are too large. Scale "
+                "the features alike, or take a larger precision."
+            )
         if len(self.classes_) == 2:
             mean, variance = mean[:, 0], variance[:, 0]
         return Moments(mean, variance)  # type: ignore[arg-type]  # arrays, as everything that estimators return

@@ -263,6 +263,7 @@ class LinkPredictor(BaseEstimator):  # type: ignore[misc]
         model.features_ = PairFeatures(mean)
         if model.variance in ("predictive", "posterior", "joint"):
             model.features_ = PairFeatures(mean, *_read_variance(arrays, mean))
+        model._check_size()
         size = mean.features + 1
         posterior = LinkPosterior(
             torch.from_numpy(state.checked_array(arrays, "posterior.mean", (size,))),

@@ -283,6 +283,7 @@ class NPNRegressor(RegressorMixin, NPNEstimator):  # type: ignore[misc]
             *(state.checked_array(arrays, f"units.{name}", (self.n_outputs_,)) for name in Units._fields)
         )
         state.check_scale(self.units_.scale, self.units_.shift, "units")
+        state.check_squares(self.units_.scale, "units")
         return self._kind.likelihood(self.n_outputs_, self._replicas)
 
 
