@@ -51,7 +51,8 @@ def column(name: str, cells: list[object]) -> str:
         (b"x,y\n1,\x00\n", ["zero bytes", "not a text file"]),
         (column("y", [1e300, 2e300] * 10).encode(), ["'y'", "up to 2e+300", "Divide"]),
         (column("y", [1e-300, 2e-300, 3e-300] * 10).encode(), ["'y'", "Multiply"]),
-        (column("y", [f"{i} EUR/kg" for i in range(60)]).encode(), ["60 different texts", "--family class"]),
+        (column("y", [f"room {i}" for i in range(60)]).encode(), ["60 different texts", "--family class"]),
+        (column("y", [f"{i:03d}" for i in range(60)]).encode(), ["such as '000'", "--family gaussian"]),
         (b"y\n" + b"1.5\n2\n" * 10, ["No column is left to learn from"]),
     ],
 )

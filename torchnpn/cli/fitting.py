@@ -168,23 +168,28 @@ def _nll(candidate: Candidate) -> str:
 
 def _read(options: FitOptions, progress: Callable[[float], None]) -> tuple[Data, tables.Rows]:
     """What a file holds, and the rows to use, with classes as codes."""
-    table, name = tables.open_table(options.data), options.target
-    for wanted in (name, *options.drop, *options.use):
+    table = tables.open_table(options.data)
+    name = table.column(options.target)
+    drop, use = (list(map(table.column, some)) for some in (options.drop, options.use))
+    for wanted in (name, *drop, *use):
         if wanted not in table.names:
             fail(f"{table.label} has no column {tables.shown(wanted)}.{tables.did_you_mean(wanted, table.names)}")
-    if name in options.drop:
+    if name in drop:
         fail(f"the target {name!r} cannot be dropped.")
-    if both := set(options.drop) & set(options.use):
+    if both := set(drop) & set(use):
         fail(f"--drop and --use both name {min(both)!r}. Choose one of the two.")
     found = tables.survey(
         table,
-        options.drop,
+        drop,
         lambda share: progress(share / 2),
         decimal=options.decimal,
         missing=options.missing,
+        numbers=[*use, name] if options.family in tables.FAMILIES else use,
     )
+    if found.total is not None:
+        table = table.head(found.rows)
     column = tables.find_column(found, name, options.family)
-    schema, left_out = tables.find_schema(found, name, options.use)
+    schema, left_out = tables.find_schema(found, name, use)
     keep = tables.rows_to_keep(column.filled, schema.width, options.max_rows)
     rows = tables.load(table, schema, column, keep, options.seed, lambda share: progress((1 + share) / 2))
     target, y, kind = tables.make_target(column, rows.y, options.family)
@@ -194,8 +199,8 @@ def _read(options: FitOptions, progress: Callable[[float], None]) -> tuple[Data,
 def _say_what_was_read(read: Data, kept: int, max_rows: int) -> None:
     filled = read.found.columns[read.target.name].filled
     say(f"{read.table.name}: {_rows(read.found.rows)}, columns to learn from: {len(read.schema.columns)}.")
-    if read.table.layout and read.table.layout.note:
-        say(f"  {read.table.layout.note}.", style=NOTE)
+    if read.table.note:
+        say(f"  {read.table.note}.", style=NOTE)
     for note in tables.notes(read.found):
         say(f"  {note}", style=NOTE)
     for name, reason in read.left_out:

@@ -6,11 +6,14 @@ import codecs
 import csv
 import gzip
 import io
+import itertools
 import re
 from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
+from torchnpn.tables import headerless
 from torchnpn.tables.errors import TableError, shown
 from torchnpn.tables.formats import is_gzip
 
@@ -31,9 +34,10 @@ class Layout(NamedTuple):
 
     encoding: str
     delimiter: str
-    header: tuple[str, ...]  # as it stands in the file
+    header: tuple[str, ...]  # as it stands in the file; made up where `has_header` is False
     skipped: int  # lines before the header
     titles: int = 0  # of them, those that are comments or a title
+    has_header: bool = True
 
     @property
     def note(self) -> str:
@@ -41,13 +45,25 @@ class Layout(NamedTuple):
         said = []
         if self.encoding in ("cp1252", "latin-1"):
             said.append("not UTF-8 text: read as Western European (Windows-1252), check accented letters")
-        if self.titles:
+        if not self.has_header:
+            said.append(headerless_note(len(self.header)))
+        elif self.titles:
             said.append(f"read from line {self.skipped + 1} on, where the names of the columns stand")
         return "; ".join(said)
 
 
-def find_layout(path: Path, label: str) -> Layout:
+def headerless_note(columns: int) -> str:
+    """What to say of a file without a header, to follow "is"."""
+    return f"without a header: its columns are called column_1 to column_{columns}"
+
+
+def find_layout(path: Path, label: str, expected: Sequence[str] = ()) -> Layout:
     """Read a whole text file once to see how it is written.
+
+    Args:
+        path: The file.
+        label: What to call it in messages.
+        expected: Names of columns that a model needs.
 
     Raises:
         TableError: It is empty, or not text.
@@ -64,8 +80,11 @@ def find_layout(path: Path, label: str) -> Layout:
     with opened(path) as file, io.TextIOWrapper(file, _codec(encoding), newline="") as lines:
         for _ in range(skipped + titles):
             lines.readline()
-        header = next(filter(None, csv.reader(lines, delimiter=delimiter)), [])
-    return Layout(encoding, delimiter, tuple(header), skipped + titles, titles)
+        rows = filter(None, csv.reader(lines, delimiter=delimiter))
+        header = next(rows, [])
+        has_header = not headerless.is_data(header, list(itertools.islice(rows, headerless.ROWS)), expected)
+    names = tuple(header) if has_header else headerless.numbered(len(header))
+    return Layout(encoding, delimiter, names, skipped + titles, titles, has_header)
 
 
 def _titles(sample: str) -> int:
@@ -93,7 +112,7 @@ def names_of(header: tuple[str, ...], label: str) -> tuple[str, ...]:
 
 
 def check_names(names: tuple[str, ...], label: str) -> None:
-    """Two columns of one name cannot be told apart."""
+    """Refuse two columns of one name."""
     twice = [name for name, count in Counter(names).items() if count > 1]
     if twice:
         raise TableError(f"{label}: two columns have the name {shown(twice[0])}. Rename one of them.")
