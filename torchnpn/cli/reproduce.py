@@ -17,7 +17,7 @@ def reproduce(
     names: Annotated[list[str] | None, typer.Argument(metavar="NAME...", help="Experiments, or all.")] = None,
     seeds: Annotated[
         int | None,
-        typer.Option(min=1, max=1000, help="Number of random seeds; by default each experiment has its own."),
+        typer.Option(min=1, max=1000, help="Number of random seeds; each experiment has its default."),
     ] = None,
     device: Device = "auto",
     quick: Annotated[bool, typer.Option("--quick", help="Tiny sizes, to check that everything runs.")] = False,

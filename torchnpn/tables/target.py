@@ -179,9 +179,9 @@ def find_kind(values: Array, family: str = "auto") -> Kind:
         return Kind("beta", "all values lie between 0 and 1")
     if low > 0 and stats.skew(values) > _SKEWED:
         return Kind("gamma", "all values are positive, with a long tail of large ones")
-    return Kind(
-        "gaussian", "whole numbers that do not vary like counts" if whole else "its numbers are not limited to a range"
-    )
+    if whole:
+        return Kind("gaussian", "whole numbers that do not vary like counts")
+    return Kind("gaussian", "it does not look like classes, counts, proportions or skewed amounts")
 
 
 def make_target(column: columns.Column, values: Array, family: str) -> tuple[Target, Array, Kind]:
