@@ -7,10 +7,12 @@ import re
 from collections.abc import Sequence
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from torchnpn.tables.numerals import MARKS, MISSING, parse
 
 ROWS = 200  # below the first row that it is compared with
+_MOST_COLUMNS = 100  # that are compared
 _NAME = re.compile(r"column_[1-9][0-9]{0,6}")
 _YEARS = range(1800, 2201)
 
@@ -36,25 +38,25 @@ def is_data(first: Sequence[str], others: Sequence[Sequence[str]], expected: Seq
         return False
     if expected and all(map(_NAME.fullmatch, expected)):
         return True
-    numbers = [cell.strip() for cell in first if _is_number(cell)]
-    if not numbers or _counts(numbers):
+    cells = [cell.strip() for cell in first]
+    is_number = _are_numbers(cells)
+    if not any(is_number) or _counts([cell for cell, number in zip(cells, is_number, strict=True) if number]):
         return False
-    return all(_belongs(cell, [row[i] for row in others if i < len(row)]) for i, cell in enumerate(first))
+    below = [[row[i].strip() for row in others if i < len(row)] for i in range(min(len(cells), _MOST_COLUMNS))]
+    return all(map(_belongs, cells, is_number, below))
 
 
-def _belongs(cell: str, below: list[str]) -> bool:
-    if cell.strip().lower() in MISSING:
+def _belongs(cell: str, is_number: bool, below: list[str]) -> bool:
+    if cell.lower() in MISSING:
         return True
-    filled = [other for other in below if other.strip().lower() not in MISSING]
-    if _is_number(cell):
-        return sum(map(_is_number, filled)) >= 0.9 * len(filled)
-    return cell.strip() in {other.strip() for other in filled}
+    filled = [other for other in below if other.lower() not in MISSING]
+    return sum(_are_numbers(filled)) >= 0.9 * len(filled) if is_number else cell in filled
 
 
-def _is_number(cell: str) -> bool:
-    if not any(map(str.isdigit, cell)):  # most cells of text
-        return False
-    return any(parse(pa.array([cell.strip()]), mark)[0].is_valid for mark in MARKS)
+def _are_numbers(cells: Sequence[str]) -> list[bool]:
+    texts = pa.array(cells, pa.string())
+    point, comma = (parse(texts, mark).is_valid() for mark in MARKS)
+    return [bool(valid) for valid in pc.or_(point, comma).to_pylist()]
 
 
 def _counts(numbers: list[str]) -> bool:
