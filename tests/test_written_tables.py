@@ -227,6 +227,13 @@ CASES = [
         ("profit: read as numbers with negatives in parentheses",),
     ),
     Case(
+        "minus signs behind the numbers",
+        rows("n,profit", ["1,5-", "2,3.5-", "3,7"]).encode(),
+        {"n": [1, 2, 3], "profit": [-5, -3.5, 7]},
+        "gaussian",
+        ("profit: read as numbers with trailing minus signs ('5-' is -5).",),
+    ),
+    Case(
         "signs and powers of ten",
         rows("a,b", ["−5,+1.5", "+3,1e3", "4,-2.5E-2"]).encode(),
         {"a": [-5, 3, 4], "b": [1.5, 1000, -0.025]},
@@ -466,6 +473,11 @@ def test_a_quotation_mark_that_never_closes_is_named(tmp_path, end):
     (path := tmp_path / "data.csv").write_text('a,b\n1,x\n2,"y\n' + "3,z\n" * 20 + f"4,z{end}")
     with pytest.raises(tables.TableError, match="quotation mark before 'y' never closes"):
         read(path, {})
+
+
+def test_a_long_cell_below_the_header_is_read(tmp_path):
+    (path := tmp_path / "data.csv").write_text("a,b\n1," + "x" * 300_000 + "\n2,y\n")
+    assert tables.survey(tables.open_table(path)).rows == 2
 
 
 def test_a_quoted_cell_of_several_lines_may_be_the_last(tmp_path):

@@ -13,6 +13,7 @@ from torchnpn.cli.arguments import Decimal, Device, InputTable, Seed, check_devi
 from torchnpn.cli.errors import check_writable, fail, in_one_line
 from torchnpn.cli.options import FitOptions
 
+_TABLES = (".csv", ".tsv", ".parquet", ".xlsx", ".gz")
 _MOST_LAYERS, _MOST_UNITS = 20, 100_000
 
 
@@ -81,6 +82,8 @@ def fit(
     if report and out.suffix == ".html":
         fail(f"the report takes the name {out}. Choose another for the model, such as {out.with_suffix('.npn')}.")
     check_writable(out, data)  # before the work, not after
+    if out.suffix.lower() in _TABLES:
+        fail(f"-o names the model file, and {out} is named like a table. Choose a name such as {out.stem}.npn.")
     if report:
         check_writable(out.with_suffix(".html"), data)
     check_device_name(device)

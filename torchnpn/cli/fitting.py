@@ -26,6 +26,7 @@ from torchnpn.training import resolve_device
 _MOST_WEIGHTS = 20_000_000  # of all networks: a gigabyte with gradients and the optimizer's averages
 _STRONG_PRIOR = {"class": 3.0}  # kl_weight where the usual one overfits; 10 for numbers
 _SIMPLER = {"negative_binomial": "poisson", "gamma": "gaussian", "beta": "gaussian"}
+_MOST_NAMED = 5  # columns that are left out for the same reason, each in a line of its own
 NOTE, WARNING = "yellow", "bold red"
 
 
@@ -173,7 +174,9 @@ def _read(options: FitOptions, progress: Callable[[float], None]) -> tuple[Data,
     drop, use = (list(map(table.column, some)) for some in (options.drop, options.use))
     for wanted in (name, *drop, *use):
         if wanted not in table.names:
-            fail(f"{table.label} has no column {tables.shown(wanted)}.{tables.did_you_mean(wanted, table.names)}")
+            only = " Cells should be separated by commas, semicolons, tabs or |." if len(table.names) == 1 else ""
+            close = tables.did_you_mean(wanted, table.names)
+            fail(f"{table.label} has no column {tables.shown(wanted)}.{close}{only}")
     if name in drop:
         fail(f"the target {name!r} cannot be dropped.")
     if both := set(drop) & set(use):
@@ -203,14 +206,24 @@ def _say_what_was_read(read: Data, kept: int, max_rows: int) -> None:
         say(f"  {read.table.note}.", style=NOTE)
     for note in tables.notes(read.found):
         say(f"  {note}", style=NOTE)
-    for name, reason in read.left_out:
-        say(f"  left out: {tables.shown(name)} {reason}.", style=NOTE)
+    for reason, names in _by_reason(read.left_out).items():
+        for name in names if len(names) <= _MOST_NAMED else ():
+            say(f"  left out: {tables.shown(name)} {reason}.", style=NOTE)
+        if len(names) > _MOST_NAMED:
+            say(f"  left out: {tables.shown(names[0])} and {len(names) - 1:,} more columns: each {reason}.", style=NOTE)
     if filled < read.found.rows:
         say(f"  not used: {_rows(read.found.rows - filled)} without a target.", style=NOTE)
     if kept < filled:
         why = "--max-rows" if kept == max_rows else "with so many columns, more rows do not fit into memory"
         say(f"  a random sample of {kept:,} of the {filled:,} rows is used ({why}).", style=NOTE)
     say(tables.sentence(read.target, read.kind))
+
+
+def _by_reason(left_out: list[tables.LeftOut]) -> dict[str, list[str]]:
+    grouped: dict[str, list[str]] = {}
+    for name, reason in left_out:
+        grouped.setdefault(reason, []).append(name)
+    return grouped
 
 
 def _rows(count: int) -> str:

@@ -39,7 +39,7 @@ _CURRENCY = (
     r"(?:(?:US|R|C|A|NZ|HK|S)?\$|[€£¥₹₽₩₺₫₴₦฿₪]|(?i:USD|EUR|GBP|CHF|JPY|CNY|INR|AUD|CAD|NZD|SEK|NOK|DKK|PLN|CZK|HUF|"
     r"RUB|BRL|ZAR|MXN|KRW|SGD|HKD|TRY|ISK|ILS|THB|SFr|Fr|kr|zł|Kč|Rs)\.?)"
 )
-_UNIT = r"[\pL°][^\d\s,;()]{0,14}"  # a word, with signs such as km/h or m²
+_UNIT = r"[\pL\p{Sc}°][^\d\s,;()]{0,14}"  # a word, with signs such as km/h or m²
 PLAIN = r"(?i)^[+-]?((\d+\.?\d*|\.\d+)(e[+-]?\d+)?|inf|infinity)$"
 
 
@@ -111,6 +111,7 @@ def style(text: str, decimal: str) -> str:
         "decimal comma": decimal == COMMA,
         "percent signs": "%" in text,
         "negatives in parentheses": text.endswith(")"),
+        "trailing minus signs": bool(re.search(r"\d[-−–]$", text)),
         "currency": bool(pc.match_substring_regex(one, _CURRENCY)[0].as_py()),
         "thousands separators": decimal == POINT
         and bool(pc.match_substring_regex(one, rf"\d(?:,|'|’|{_SPACE})\d")[0].as_py()),

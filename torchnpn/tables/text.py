@@ -6,7 +6,6 @@ import codecs
 import csv
 import gzip
 import io
-import itertools
 import re
 from collections import Counter
 from collections.abc import Sequence
@@ -80,9 +79,9 @@ def find_layout(path: Path, label: str, expected: Sequence[str] = ()) -> Layout:
     with opened(path) as file, io.TextIOWrapper(file, _codec(encoding), newline="") as lines:
         for _ in range(skipped + titles):
             lines.readline()
-        rows = filter(None, csv.reader(lines, delimiter=delimiter))
-        header = next(rows, [])
-        has_header = not headerless.is_data(header, list(itertools.islice(rows, headerless.ROWS)), expected)
+        header = next(filter(None, csv.reader(lines, delimiter=delimiter)), [])
+    below = _rows("".join(_lines(sample)[skipped + titles :]), delimiter)[1 : 1 + headerless.ROWS]
+    has_header = not headerless.is_data(header, below, expected)
     names = tuple(header) if has_header else headerless.numbered(len(header))
     return Layout(encoding, delimiter, names, skipped + titles, titles, has_header)
 
@@ -163,13 +162,18 @@ def _encoding(path: Path, label: str) -> str:
 
 def _delimiter(sample: str) -> str:
     """The delimiter that cuts all lines of a sample into the same number of cells, and the most of them."""
-    whole = sample if len(sample) < _SAMPLE else sample[: sample.rfind("\n") + 1] or sample
 
     def score(delimiter: str) -> tuple[bool, int]:
-        try:
-            widths = [len(row) for row in csv.reader(io.StringIO(whole, newline=""), delimiter=delimiter) if row][:50]
-        except csv.Error:
-            return False, 0
+        widths = [len(row) for row in _rows(sample, delimiter)][:50]
         return len(set(widths)) == 1 and widths[0] > 1, widths[0] if widths else 0
 
     return max(DELIMITERS, key=score)  # the first of equals
+
+
+def _rows(sample: str, delimiter: str) -> list[list[str]]:
+    """The whole rows of a sample that are not empty; none where it cannot be read."""
+    whole = sample if len(sample) < _SAMPLE else sample[: sample.rfind("\n") + 1] or sample
+    try:
+        return [row for row in csv.reader(io.StringIO(whole, newline=""), delimiter=delimiter) if row]
+    except csv.Error:
+        return []
