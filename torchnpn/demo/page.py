@@ -43,7 +43,7 @@ def figures(results: Results, width: str = "wide", theme: Theme = LIGHT) -> dict
             columns=columns,
             theme=theme,
         ),
-        "digits": plots.doubt([_doubt(model) for model in d.models], columns=columns, theme=theme),
+        "digits": plots.uncertainty_curves([_curves(model) for model in d.models], columns=columns, theme=theme),
         "doubtful": plots.guesses(_most_doubtful(d), columns=4 * columns, theme=theme),
         "counts": plots.count_intervals(
             c.x,
@@ -233,9 +233,9 @@ _WORDS = {
 }
 
 
-def _doubt(model: digits.Model) -> plots.Doubt:
+def _curves(model: digits.Model) -> plots.UncertaintyCurves:
     groups, curve = model.by_uncertainty, model.risk_coverage
-    return plots.Doubt(model.name, groups.accuracy, groups.error, curve.coverage, curve.risk)
+    return plots.UncertaintyCurves(model.name, groups.accuracy, groups.error, curve.coverage, curve.risk)
 
 
 def _most_doubtful(d: digits.Result) -> list[plots.Guess]:
