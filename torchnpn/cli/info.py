@@ -30,7 +30,7 @@ def info(model: Annotated[Path, typer.Argument(help="Model file.")]) -> None:
     versions = ", ".join(f"{name} {version}" for name, version in about["versions"].items())
     facts = {
         "holds": about["type"],
-        "numbers": f"{about['parameters']:,}",
+        "parameters": f"{about['parameters']:,}",
         "families": ", ".join(about["families"]),
         "saved": f"{about['saved']} by {versions}",
     }

@@ -22,11 +22,13 @@ def predict(
         list[str] | None,
         typer.Option(metavar="COLUMN", help="Input column to keep; repeatable. By default all are kept."),
     ] = None,
-    bare: Annotated[bool, typer.Option("--bare", help="Write the predictions alone.")] = False,
+    bare: Annotated[bool, typer.Option("--bare", help="Write only the predictions, no input columns.")] = False,
     top: Annotated[
         int | None,
         typer.Option(
-            min=0, max=1000, help="Write only so many most likely classes; 0 writes all. By default 5 of more than 20."
+            min=0,
+            max=1000,
+            help="How many of the most likely classes to write, 0 for all. Default: all, or 5 of more than 20.",
         ),
     ] = None,
     raw: Annotated[
@@ -37,8 +39,8 @@ def predict(
     """Predict each row of a table, with its uncertainty.
 
     Numbers get a mean, a standard deviation and the ends of an interval; classes get the most likely class, the
-    probability of each class, and an uncertainty from 0 to 1. Missing cells are allowed. Any number of rows is read and
-    written in little memory.
+    probability of each class, and an uncertainty from 0 to 1. Missing cells are allowed. A large file is
+    processed in parts, so it need not fit into memory.
 
     In CSV files, text cells that a spreadsheet would run as a formula (they begin with = + - @) get an apostrophe in
     front, and control characters are written as codes such as \\x1b; --raw leaves them as they are.

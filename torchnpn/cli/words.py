@@ -7,13 +7,14 @@ from torchnpn import tables
 _SHOWN = 4
 
 
-def describe_column(column: tables.Number | tables.Category, seen: tables.Column | None = None) -> str:
-    """What a column holds, with its range where its survey is at hand."""
+def describe_column(column: tables.Number | tables.Category) -> str:
+    """What a column holds."""
     if isinstance(column, tables.Number):
         words = " with a decimal comma" if column.notation.decimal == "," else ""
-        if seen is None:
+        if column.range is None:
             return f"numbers{words}"
-        return f"numbers{words} from {tables.people_read(seen.low)} to {tables.people_read(seen.high)}"
+        low, high = map(tables.people_read, column.range)
+        return f"numbers{words} from {low} to {high}"
     values = ", ".join(column.values[:_SHOWN]) + (", …" if len(column.values) > _SHOWN else "")
     return f"one of {len(column.values)}{' or other' if column.has_other else ''}: {values}"
 

@@ -42,7 +42,7 @@ def figures(results: Results, width: str = "wide", theme: Theme = LIGHT) -> dict
             columns=columns,
             theme=theme,
         ),
-        "digits": plots.errors_by_uncertainty([_errors(d)], columns=columns, theme=theme),
+        "digits": plots.uncertainty_curves([_curves(d)], columns=columns, theme=theme),
         "least_certain": plots.guesses(_least_certain(d), columns=4 * columns, theme=theme),
         "counts": plots.count_intervals(
             c.x,
@@ -200,9 +200,9 @@ _WORDS = {
 }
 
 
-def _errors(d: digits.Result) -> plots.ErrorsByUncertainty:
+def _curves(d: digits.Result) -> plots.UncertaintyCurves:
     groups, curve = d.by_uncertainty, d.risk_coverage
-    return plots.ErrorsByUncertainty("NPN", groups.accuracy, groups.error, curve.coverage, curve.risk)
+    return plots.UncertaintyCurves("NPN", groups.accuracy, groups.error, curve.coverage, curve.risk)
 
 
 def _least_certain(d: digits.Result) -> list[plots.Guess]:
