@@ -6,6 +6,7 @@ A NaN that comes in stays a NaN: `clamp` passes it on.
 from __future__ import annotations
 
 import inspect
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -115,6 +116,25 @@ def entering(x: Tensor) -> Tensor:
     return y
 
 
+def broadcast(*tensors: Tensor) -> tuple[Tensor, ...]:
+    """The tensors in one shape; the gradient of one that is repeated, a sum, is finite."""
+    shapes = {tensor.shape for tensor in tensors}
+    if len(shapes) == 1:
+        return tensors
+    shape = torch.broadcast_shapes(*shapes)
+    return tuple(tensor if tensor.shape == shape else entering(tensor).expand(shape) for tensor in tensors)
+
+
+def largest_log(dtype: torch.dtype) -> float:
+    """What exp can take without overflow."""
+    return math.log(torch.finfo(dtype).max) - 1e-2
+
+
+def exp(x: Tensor) -> Tensor:
+    """exp(x), with a gradient of zero where it would be beyond the type's largest number."""
+    return torch.exp(x.clamp_max(largest_log(x.dtype)))
+
+
 def clamped(x: Tensor, dtype: torch.dtype | None = None) -> Tensor:
     """`x` in the given type (its own by default), at the largest number where it is beyond, with a gradient of zero."""
     dtype = dtype or x.dtype
@@ -141,7 +161,7 @@ def differentiable(
     Values and gradients are kept finite, provided that `values` and `partials` never give NaN. The function works under
     `torch.compile`, `torch.func.vmap` and `torch.export`. The partial derivatives are recomputed from the inputs in the
     backward pass, which keeps the inputs and nothing else; where a graph of that pass is asked for (`create_graph`),
-    autograd goes through the formulas of `partials`.
+    autograd goes through the formulas of `partials`: second derivatives are finite as gradients of `entering` are.
 
     Args:
         values: Gives (a_m, a_s).
@@ -167,7 +187,8 @@ def differentiable(
 
         @staticmethod
         def backward(ctx: Any, grad_m: Tensor, grad_s: Tensor) -> tuple[Tensor | None, ...]:
-            slopes = [x if x is None else finite(x) for x in partials(*ctx.saved_tensors, *ctx.constants)]
+            grad_m, grad_s, *tensors = (entering(x) for x in (grad_m, grad_s, *ctx.saved_tensors))
+            slopes = [x if x is None else finite(x) for x in partials(*tensors, *ctx.constants)]
             wanted = [i for i in range(inputs) if ctx.needs_input_grad[i]]
             found = {i: _combined((grad_m, grad_s), slopes[i::inputs]) for i in wanted}
             return *(found.get(i) for i in range(inputs)), None

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from torchnpn.finite import Pair, Slopes, differentiable, saturated
+from torchnpn.finite import Pair, Slopes, broadcast, differentiable, entering, saturated
 
 
 class Moments(NamedTuple):
@@ -41,24 +41,25 @@ class Moments(NamedTuple):
     def __add__(self, other: Moments | Tensor | float) -> Moments:  # type: ignore[override]  # not tuple concatenation
         """Sum of independent variables: means add, variances add."""
         b = _as_moments(other)
-        return Moments(saturated(self.mean + b.mean), _sum(self.variance, b.variance))
+        return Moments(_added(self.mean, b.mean), _sum(self.variance, b.variance))
 
     def __sub__(self, other: Moments | Tensor | float) -> Moments:
         """Difference of independent variables: means subtract, variances still add."""
         b = _as_moments(other)
-        return Moments(saturated(self.mean - b.mean), _sum(self.variance, b.variance))
+        return Moments(_added(self.mean, -b.mean), _sum(self.variance, b.variance))
 
     def __mul__(self, other: Moments | Tensor | float) -> Moments:  # type: ignore[override]  # not tuple repetition
         """Product of independent variables: mean m₁m₂, variance s₁s₂ + s₁m₂² + s₂m₁² (paper, Eq. 2)."""
         b = _as_moments(other)
         if self.variance is None and b.variance is None:
-            return Moments(saturated(self.mean * b.mean))
+            factor = entering(b.mean) if isinstance(b.mean, Tensor) else b.mean
+            return Moments(saturated(entering(self.mean) * factor))
         if not isinstance(b.mean, Tensor):
-            return Moments(*_times_number(*torch.broadcast_tensors(*self), b.mean))
+            return Moments(*_times_number(*broadcast(self.mean, self.variance), b.mean))  # type: ignore[arg-type]
         if self.variance is None or b.variance is None:
             x, factor = (b, self.mean) if self.variance is None else (self, b.mean)
-            return Moments(*_times_known(*torch.broadcast_tensors(*x, factor.to(x.mean))))
-        return Moments(*_times(*torch.broadcast_tensors(*self, *b)))
+            return Moments(*_times_known(*broadcast(*x, factor.to(x.mean))))  # type: ignore[arg-type]
+        return Moments(*_times(*broadcast(*self, *b)))  # type: ignore[arg-type]
 
     def __neg__(self) -> Moments:
         return Moments(-self.mean, self.variance)
@@ -87,7 +88,13 @@ def _as_moments(value: object) -> Moments:
 def _sum(s: Tensor | None, t: Tensor | None) -> Tensor | None:
     if s is None or t is None:
         return t if s is None else s
-    return saturated(s + t)
+    return _added(s, t)
+
+
+def _added(x: Tensor, y: Tensor) -> Tensor:
+    if isinstance(y, Tensor):
+        x, y = broadcast(x, y)
+    return saturated(x + y)
 
 
 # Products: (s m) m, not s m², overflows only where the result does, and is never 0 · inf ------------------------------

@@ -21,7 +21,7 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-from torchnpn.finite import Pair, Partials, cast, differentiable, entering, saturated
+from torchnpn.finite import Pair, Partials, broadcast, cast, differentiable, entering, saturated
 from torchnpn.moments import Moments
 
 __all__ = ["Pair", "Partials", "apply", "by_autograd", "check", "check_together", "differentiable"]
@@ -40,7 +40,7 @@ def apply(
         return Moments(saturated(point(o.mean, *constants)))
     dtype = torch.promote_types(o.mean.dtype, o.variance.dtype)
     wide = torch.promote_types(dtype, torch.float32)
-    a_m, a_s = function(*torch.broadcast_tensors(cast(o.mean, wide), cast(o.variance, wide)), *constants)
+    a_m, a_s = function(*broadcast(cast(o.mean, wide), cast(o.variance, wide)), *constants)
     return Moments(cast(a_m, dtype), cast(a_s, dtype))
 
 

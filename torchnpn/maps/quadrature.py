@@ -33,7 +33,7 @@ def quadrature(f: Callable[[Tensor], Tensor], o: Moments, nodes: int = 64) -> Mo
     if o.variance is None:
         return Moments(saturated(f(entering(o.mean))))
     rule = rules.hermite(nodes)
-    m, s = cast(o.mean, torch.float64), cast(o.variance, torch.float64)
+    m, s = (entering(cast(part, torch.float64)) for part in (o.mean, o.variance))
     with torch.no_grad():
         exact = _moments(f, m, s.sqrt(), rule)
     lift = (s.clamp_min(_SMALLEST_STD**2) - s).detach()

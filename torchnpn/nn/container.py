@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from torchnpn import families, kernels
 from torchnpn.families import Bernoulli as BernoulliFamily
 from torchnpn.families import Beta, ExponentialFamily, Gaussian, Poisson
+from torchnpn.finite import entering
 from torchnpn.moments import Moments
 from torchnpn.nn import foreign
 from torchnpn.nn.activation import BY_NAME, FUSED
@@ -111,8 +112,8 @@ class Complement(nn.Module):
 
     def forward(self, a: Moments | Tensor) -> Moments:
         a = as_moments(a)
-        variance = None if a.variance is None else torch.cat([a.variance, a.variance], -1)
-        return Moments(torch.cat([a.mean, 1 - a.mean], -1), variance)
+        mean, variance = entering(a.mean), None if a.variance is None else entering(a.variance)
+        return Moments(torch.cat([mean, 1 - mean], -1), None if variance is None else torch.cat([variance] * 2, -1))
 
 
 def with_masks(network: Sequential) -> Sequential:
