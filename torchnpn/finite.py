@@ -82,6 +82,13 @@ class _Entering(torch.autograd.Function):
         return torch.nan_to_num(gradient)
 
 
+def applied(function: type[torch.autograd.Function], *arguments: Any) -> Any:
+    """`function.apply(*arguments)`, without torch's look at the signature: that takes longer than a small operation."""
+    if torch.compiler.is_compiling() or torch._C._are_functorch_transforms_active():
+        return function.apply(*arguments)
+    return super(torch.autograd.Function, function).apply(*arguments)  # type: ignore[misc]
+
+
 def _in(dtype: torch.dtype, x: Tensor) -> Tensor:
     largest = torch.finfo(dtype).max
     return (x if largest >= torch.finfo(x.dtype).max else x.clamp(-largest, largest)).to(dtype)
@@ -91,7 +98,7 @@ def saturated(x: Tensor) -> Tensor:
     """`x`, with ±inf as the largest numbers of its type, for formulas that autograd goes through."""
     if not (torch.is_grad_enabled() and x.requires_grad):
         return finite(x)
-    y: Tensor = _Saturated.apply(x)
+    y: Tensor = applied(_Saturated, x)
     return y
 
 
@@ -101,7 +108,7 @@ def cast(x: Tensor, dtype: torch.dtype) -> Tensor:
         return x
     if not (torch.is_grad_enabled() and x.requires_grad):
         return _in(dtype, x)
-    y: Tensor = _Cast.apply(x, dtype)
+    y: Tensor = applied(_Cast, x, dtype)
     return y
 
 
@@ -112,16 +119,16 @@ def entering(x: Tensor) -> Tensor:
     """
     if not (torch.is_grad_enabled() and x.requires_grad):
         return x
-    y: Tensor = _Entering.apply(x)
+    y: Tensor = applied(_Entering, x)
     return y
 
 
 def broadcast(*tensors: Tensor) -> tuple[Tensor, ...]:
     """The tensors in one shape; the gradient of one that is repeated, a sum, is finite."""
-    shapes = {tensor.shape for tensor in tensors}
-    if len(shapes) == 1:
+    first, *others = (tensor.shape for tensor in tensors)
+    if all(other == first for other in others):
         return tensors
-    shape = torch.broadcast_shapes(*shapes)
+    shape = torch.broadcast_shapes(first, *others)
     return tuple(tensor if tensor.shape == shape else entering(tensor).expand(shape) for tensor in tensors)
 
 
@@ -199,7 +206,7 @@ def differentiable(
     def function(*arguments: Any) -> Pair:
         if not torch.is_grad_enabled():
             return finite_values(*arguments)
-        pair: Pair = Map.apply(*arguments[:inputs], arguments[inputs:])
+        pair: Pair = applied(Map, *arguments[:inputs], arguments[inputs:])
         return pair
 
     return function

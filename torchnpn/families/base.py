@@ -302,6 +302,9 @@ class ExponentialFamily:
     def entered(self, dtype: torch.dtype | None = None, shape: torch.Size | None = None) -> Self:
         """The same member where it enters a formula, in that type and shape: the gradient of each element is finite."""
 
+        if dtype is None and shape is None and not any(tensor.requires_grad for tensor in self._tensors()):
+            return self
+
         def enter(tensor: Tensor) -> Tensor:
             wide = tensor if dtype is None else cast(tensor, dtype)
             if not tensor.requires_grad or shape is None or wide.shape == shape:

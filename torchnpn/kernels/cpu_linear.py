@@ -115,8 +115,8 @@ class _GaussianLinear(torch.autograd.Function):
 
 def _by_log_std(gradient: Tensor, variance: Tensor) -> Tensor:
     """∂ℓ = 2 W_s ∘ ∂W_s, in the memory of ∂W_s."""
-    gradient.mul_(variance).mul_(2)
-    return gradient if careful_linear.is_finite(gradient) else finite(gradient)
+    largest = torch.finfo(gradient.dtype).max
+    return gradient.mul_(variance).mul_(2).clamp_(-largest, largest)
 
 
 def forward(
@@ -178,10 +178,11 @@ def backward_with_graph(
 ) -> tuple[Tensor | None, ...]:
     """The same gradients, by operations that autograd can go through once more; not where they overflow."""
     known = tuple(None if x is None else entering(x) for x in (a_m, a_s, W_m, W_s, g_m, g_s))
-    gradients = _backward_with_graph(*known, needs)  # type: ignore[arg-type]
+    gradients = _backward_with_graph(*known, needs)  # type: ignore[call-arg, arg-type]
     if careful_linear.is_finite(*gradients) or not careful_linear.can_help(*known):
         return gradients
-    return _careful_once(None, *known, needs)
+    careful: tuple[Tensor | None, ...] = _careful_once(None, *known, needs)
+    return careful
 
 
 _careful_once = careful_linear.once(lambda _, *known: _careful_backward(*known))

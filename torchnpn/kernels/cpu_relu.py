@@ -13,7 +13,6 @@ from torch import Tensor
 
 from torchnpn.finite import entering, finite
 from torchnpn.maps import normal
-from torchnpn.maps.careful_linear import are_finite
 from torchnpn.maps.elementwise import check
 from torchnpn.maps.rectifiers import relu_partials
 from torchnpn.maps.select import step
@@ -81,9 +80,10 @@ def backward(known: Sequence[Tensor], g_m: Tensor, g_s: Tensor) -> tuple[Tensor,
     slope.mul_(step(std))
     by_m = (g_m * above).addcmul_((1 - above).mul_(mean), g_s, value=2)
     by_s = above.addcmul_(torch.relu(h).add_(u), pdf, value=-1).mul_(g_s).addcmul_(g_m, slope, value=0.5)
-    return (by_m, by_s) if are_finite(by_m, by_s) else (finite(by_m), finite(by_s))
+    return by_m.clamp_(-_LARGEST, _LARGEST), by_s.clamp_(-_LARGEST, _LARGEST)
 
 
+_LARGEST = torch.finfo(torch.float32).max
 _COEFFICIENTS = torch.tensor([normal.A32, normal.B32]).T.contiguous().unbind()  # lowest power first, each (2,)
 
 

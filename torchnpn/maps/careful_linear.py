@@ -119,15 +119,15 @@ def backward(
         w_m, h_m, h_s = W_m[..., j, None, :], g_m[..., j, None], g_s[..., j, None]
         by_a, by_W = finite(h_m * w_m), finite(h_m * a_m)
         if a_s is not None:
-            by_W = by_W * 0.5 + finite(h_s * finite(a_s * w_m))
+            by_W = by_W * 0.25 + finite(h_s * finite(a_s * w_m)) * 0.5  # a quarter: the sum of two may overflow
             d_s += _TERMS * finite(h_s * finite(w_m * w_m))
         if W_s is not None:
             w_s = W_s[..., j, None, :]
-            by_a = by_a * 0.5 + finite(h_s * finite(a_m * w_s))
+            by_a = by_a * 0.25 + finite(h_s * finite(a_m * w_s)) * 0.5
             d_s += _TERMS * finite(h_s * w_s)
             d_W_s.append(total(finite(h_s * square), -2))
-        d_m += by_a * (_TERMS if W_s is None else 2 * _TERMS)
-        d_W_m.append(total(by_W, -2, 1.0 if a_s is None else 2.0))
+        d_m += by_a * (_TERMS if W_s is None else 4 * _TERMS)
+        d_W_m.append(total(by_W, -2, 1.0 if a_s is None else 4.0))
     return (
         finite(d_m / _TERMS),
         None if a_s is None else finite(d_s / _TERMS),

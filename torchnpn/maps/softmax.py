@@ -9,7 +9,7 @@ from torchnpn.finite import broadcast, cast, entering, saturated
 from torchnpn.maps.elementwise import check
 from torchnpn.maps.sigmoids import sigmoid
 from torchnpn.maps.smooth_rectifiers import softplus
-from torchnpn.moments import Moments
+from torchnpn.moments import Moments, check_variance
 
 
 def softmax_mean(o: Moments, dim: int = -1) -> Tensor:
@@ -19,6 +19,7 @@ def softmax_mean(o: Moments, dim: int = -1) -> Tensor:
     at most 1.5e-3 at unit variance and 1.1e-2 at variance 100; exact for zero variance.
     """
     check("softmax_mean", o)
+    check_variance("softmax_mean", o)
     if o.variance is None:
         return torch.softmax(o.mean, dim)
     wide = torch.promote_types(o.mean.dtype, torch.float32)
