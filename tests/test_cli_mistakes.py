@@ -235,7 +235,7 @@ def test_too_little_memory(folder, tmp_path, monkeypatch):
 @contextmanager
 def npn_process(*args: object, **options: object) -> Iterator[subprocess.Popen[str]]:
     """The command on its own; it can be interrupted even where the tests run in the background, and cannot."""
-    command = [sys.executable, "-m", "torchnpn.cli", *map(str, args)]
+    command = [sys.executable, "-m", "torchnpn", *map(str, args)]
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True, "env": WITH_PACKAGE, **options}
     listen = functools.partial(signal.signal, signal.SIGINT, signal.SIG_DFL)
     with subprocess.Popen(command, preexec_fn=listen, **pipes) as process:
@@ -295,7 +295,7 @@ def test_a_table_from_a_pipe_leaves_no_temporary_file(folder, tmp_path, number):
 def test_streams_that_are_closed_full_or_ascii(folder, shell, status, words):
     if "/dev/full" in shell and not Path("/dev/full").exists():
         pytest.skip("no such device")
-    command = shell.replace("npn ", f"{sys.executable} -m torchnpn.cli ", 1)
+    command = shell.replace("npn ", f"{sys.executable} -m torchnpn ", 1)
     result = subprocess.run(command, shell=True, cwd=folder, capture_output=True, text=True, env=WITH_PACKAGE)
     assert result.returncode == status, result.stderr
     assert words in result.stdout + result.stderr and "Traceback" not in result.stderr

@@ -190,6 +190,20 @@ def test_version_and_help():
     assert RUNNER.invoke(cli.app, ["nonsense"]).exit_code == 2
 
 
+@pytest.mark.parametrize("arguments", [["reproduce", "toy", "--quick"], ["bench"], ["report", "--help"]])
+def test_commands_of_the_studies_say_how_to_install_them(arguments):
+    code = (
+        "import importlib.metadata as metadata, sys\n"
+        "metadata.entry_points = lambda group: []\n"
+        f"sys.argv = ['npn', *{arguments}]\n"
+        "from torchnpn.cli.app import main\nmain()"
+    )
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert result.returncode == 2
+    (line,) = result.stderr.splitlines()
+    assert line.startswith(f"npn: {arguments[0]} belongs to the studies.") and "pip install ./studies" in line
+
+
 @pytest.mark.slow
 def test_command_without_its_extra_says_so():
     code = "import sys; sys.modules['typer'] = None; import torchnpn.cli.app"

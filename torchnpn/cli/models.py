@@ -1,10 +1,23 @@
-"""A few words about a column and a network, for `npn info` and the report."""
+"""Model files that `npn fit` wrote: how commands load one, and a few words about its columns and its network."""
 
 from __future__ import annotations
 
-from torchnpn import tables
+from pathlib import Path
+
+from torchnpn import io, tables
+from torchnpn.cli.errors import fail
 
 _SHOWN = 4
+
+
+def load_model(path: Path) -> tables.TableModel:
+    """The model in a file, or one line about what else it holds."""
+    model = io.load(path)
+    if not isinstance(model, tables.TableModel):
+        fail(
+            f"{path} holds a {type(model).__name__}, without the columns of a table. Use it in Python: npn.load(path)."
+        )
+    return model
 
 
 def describe_column(column: tables.Number | tables.Category) -> str:

@@ -14,7 +14,7 @@ from sklearn.metrics import confusion_matrix
 
 import torchnpn
 from torchnpn import metrics, plots, report, tables
-from torchnpn.cli.words import describe_column, describe_network
+from torchnpn.cli.models import describe_column, describe_network
 from torchnpn.tables.record import NLL
 
 _WIDE = 8.8  # inches of a figure with two panels

@@ -1,4 +1,4 @@
-"""`npn predict`: a table in, the same table with predictions out."""
+"""`npn predict` and `npn evaluate`: use a model on a table."""
 
 from __future__ import annotations
 
@@ -59,3 +59,24 @@ def predict(
     from torchnpn.cli.predicting import predict as run
 
     run(model, data, PredictOptions(out, level, keep or [], bare, top, raw))
+
+
+@in_one_line
+def evaluate(
+    model: ModelPath,
+    data: Annotated[Path, InputTable("Table with the model's columns and its target")],
+    level: Level = 0.9,
+) -> None:
+    """Test a model on rows whose target is known.
+
+    Prints the same figures as `npn fit`. Use rows that the model was not trained on.
+
+    \b
+    Examples:
+      npn evaluate model.npn test.csv
+      npn evaluate model.npn test.parquet --level 0.5
+      tail -n +2 more.csv | cat header.csv - | npn evaluate model.npn -
+    """
+    from torchnpn.cli.predicting import evaluate as run
+
+    run(model, data, level)

@@ -16,7 +16,7 @@ from torchnpn import tables
 from torchnpn._text import did_you_mean, shown
 from torchnpn.cli.console import bars, say, show_figures
 from torchnpn.cli.errors import fail, line, writing
-from torchnpn.cli.loading import load_model
+from torchnpn.cli.models import load_model
 from torchnpn.cli.options import STDOUT, PredictOptions
 
 _MANY_CLASSES, _TOP = 20, 5
