@@ -212,7 +212,7 @@ def test_predictive_is_close_to_the_rule_of_thumb():
 
 
 @pytest.mark.parametrize("method", METHODS)
-def test_doubt_moves_probabilities_towards_half(method):
+def test_uncertainty_moves_probabilities_towards_half(method):
     X, y = made(50, [2.0, -1.0])
     model = BayesianLogisticRegression(method).fit(X, y)
     point, uncertain = (model.predict_proba(X, variance)[:, 1] for variance in (None, [1.0, 0.0]))

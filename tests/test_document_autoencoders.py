@@ -257,7 +257,6 @@ class NoWaiting(TorchDispatchMode):
 def test_a_step_never_makes_the_host_wait(settings, monkeypatch):
     for look in ("is_finite", "are_finite", "is_moderate"):  # which only numbers on a CPU are given
         monkeypatch.setattr(f"torchnpn.maps.careful_linear.{look}", lambda *_: True)
-    monkeypatch.setattr("torchnpn.nn.container._check_variance", lambda _: None)
     counts, _ = communities(documents=16)
     network, x, y = started(settings, counts)
     likelihood = settings._architecture.likelihood()

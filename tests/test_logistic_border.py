@@ -87,3 +87,10 @@ def test_unfitted():
         BayesianLogisticRegression().predict_proba([[0.0]])
     with pytest.raises(NotFittedError):
         BayesianLogisticRegression()._state()
+
+
+def test_log_odds_that_overflow_are_refused():
+    X, y = made(20, [1.0])
+    model = BayesianLogisticRegression(precision=1e-300).fit(1e-150 * X, y)
+    with pytest.raises(ValueError, match="X expects features whose log-odds are"):
+        model.predict_proba(1e59 * X)

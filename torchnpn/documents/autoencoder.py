@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
-from sklearn.utils.validation import check_array, check_is_fitted
+from sklearn.utils.validation import check_is_fitted
 
 from torchnpn.documents import joint
 from torchnpn.documents.architecture import Architecture
@@ -21,10 +21,11 @@ from torchnpn.documents.settings import FAMILIES, check_settings
 from torchnpn.documents.start import linear_layers
 from torchnpn.estimators import state
 from torchnpn.estimators.atomic import all_or_nothing
+from torchnpn.estimators.autoencoder import decoded
 from torchnpn.estimators.base import Progress
 from torchnpn.estimators.precise import in_float64
 from torchnpn.estimators.predictive import ArrayMoments
-from torchnpn.estimators.validation import check_enough_rows, checked_data, real_numbers, seed_of
+from torchnpn.estimators.validation import check_enough_rows, check_progress, checked_data, seed_of
 from torchnpn.likelihoods import Likelihood
 from torchnpn.moments import Moments
 from torchnpn.nn import Sequential
@@ -170,6 +171,7 @@ class DocumentAutoencoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
             progress: Called with the share of training that is done, from 0 to 1.
         """
         check_settings(self.get_params(deep=False))
+        check_progress(progress)
         counts = self._check_counts(X, reset=True)
         check_enough_rows(self, counts, None)
         documents, terms = counts.shape
@@ -265,24 +267,25 @@ class DocumentAutoencoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
         parts = [joint.code(encoder, batch, self._noise) for batch in _batches(network, x, _JOINT)]
         return JointArrayMoments(*(torch.cat(part).cpu().numpy() for part in zip(*parts, strict=True)))
 
-    @torch.no_grad()
     def inverse_transform(self, Z: Any) -> Array:
         """The words that are expected for codes, scaled as the loss has its targets.
 
         With "bce" they are probabilities that a word occurs; else counts over the largest one of a document or, in
         gamma and Poisson networks, with a sum of about 10.
         """
-        network = self._fitted()
-        Z = check_array(real_numbers(Z, "inverse_transform"))
-        if Z.shape[1] != self._n_features_out:
-            raise ValueError(f"inverse_transform expects codes of {self._n_features_out} units, got {Z.shape[1]}.")
+        check_is_fitted(self, "network_")
+        return decoded(Z, self._n_features_out, self._decoded)
+
+    @torch.no_grad()
+    def _decoded(self, Z: Array) -> Array:
         if self.family != "gaussian" and (Z < 0).any():
             raise ValueError(f"Codes of a {self.family} network are ≥ 0, got {Z.min()}.")
+        network = self._fitted()
         decoder, like = network[self._architecture.encoder_modules :], next(network.parameters())
         shift = self.epsilon if self._chosen("loss") == "gamma" else 0.0  # it is y + ε that is gamma
         parts = [
             self.likelihood_.predict(decoder(part)).mean.double().cpu().numpy() - shift
-            for part in torch.from_numpy(np.array(Z)).to(like).split(_DECODED)
+            for part in torch.from_numpy(Z).to(like).split(_DECODED)
         ]
         return np.concatenate(parts)
 

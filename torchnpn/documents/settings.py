@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import math
+import numbers
 from collections.abc import Callable
 from typing import Any
+
+import numpy as np
 
 from torchnpn.documents.architecture import ACTIVATIONS, LOSSES
 from torchnpn.estimators.validation import check_choice, check_flag, is_number, is_whole, short
@@ -71,6 +74,8 @@ def check_settings(settings: dict[str, Any]) -> None:
             raise ValueError(f"{name} expects a number {words}{_or_none(name)}, got {short(value)}.")
     for name in ("bias", "binary"):
         check_flag(name, settings[name])
+    if not isinstance(settings["verbose"], (np.bool_, numbers.Integral)):
+        raise ValueError(f"verbose expects 0 to print nothing or 1 to print, got {short(settings['verbose'])}.")
     if isinstance(precision, str) and precision == "evidence":
         if family != "gaussian":
             raise ValueError(f"A {family} network expects a number as prior_precision; Gaussian ones learn it.")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, Self
 
 import numpy as np
@@ -16,10 +17,25 @@ from torchnpn.estimators.base import NPNEstimator, Progress
 from torchnpn.estimators.inputs import Inputs, check_variance
 from torchnpn.estimators.precise import in_float64
 from torchnpn.estimators.predictive import ArrayMoments
-from torchnpn.estimators.validation import check_enough_rows, checked_weight, real_numbers, short
+from torchnpn.estimators.validation import check_enough_rows, check_progress, checked_weight, real_numbers, short
 from torchnpn.likelihoods import GaussianNoise, Likelihood
 
 Array = NDArray[Any]
+
+
+def decoded(Z: Any, units: int, decode: Callable[[Array], Array]) -> Array:
+    """Rows from codes of so many units: checked before and after."""
+    with np.errstate(over="ignore", invalid="ignore"):  # what is too large is refused in words
+        codes = check_array(real_numbers(Z, "inverse_transform"), copy=True)
+        if codes.shape[1] != units:
+            raise ValueError(f"inverse_transform expects codes of {units} units, got {codes.shape[1]}.")
+        rows = decode(codes)
+    if not np.isfinite(rows).all():
+        raise ValueError(
+            "inverse_transform expects codes whose rows are floating-point numbers, got some that are too large. "
+            "Take codes such as `transform` gives them."
+        )
+    return rows
 
 
 class NPNAutoencoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, NPNEstimator):  # type: ignore[misc]
@@ -98,6 +114,7 @@ class NPNAutoencoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, NPNEstim
             progress: Called with the share of training that is done, from 0 to 1.
         """
         self._check_settings()
+        check_progress(progress)
         X = self._check_rows(X, reset=True)
         weight = checked_weight(sample_weight, X)
         check_enough_rows(self, X, weight)
@@ -138,13 +155,13 @@ class NPNAutoencoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, NPNEstim
     def inverse_transform(self, Z: Any) -> Array:
         """Rows decoded from codes, in the units of X."""
         check_is_fitted(self, "network_")
-        Z = check_array(real_numbers(Z, "inverse_transform"))
-        if Z.shape[1] != self._n_features_out:
-            raise ValueError(f"inverse_transform expects codes of {self._n_features_out} units, got {Z.shape[1]}.")
+        return decoded(Z, self._n_features_out, self._decoded)
+
+    @torch.no_grad()
+    def _decoded(self, Z: Array) -> Array:
         network = in_float64(self.network_)
-        codes = torch.from_numpy(np.array(Z)).to(next(network.parameters()))
-        with torch.no_grad():
-            z = network[self._encoder_modules :](codes).mean.cpu().double().numpy()
+        codes = torch.from_numpy(Z).to(next(network.parameters()))
+        z = network[self._encoder_modules :](codes).mean.cpu().double().numpy()
         rows: Array = z * self.inputs_.scale + self.inputs_.center
         return rows
 

@@ -17,6 +17,7 @@ from sklearn.utils.validation import check_is_fitted
 from torchnpn.estimators import state
 from torchnpn.estimators.atomic import all_or_nothing
 from torchnpn.estimators.inputs import check_variance, largest_of
+from torchnpn.estimators.labels import distinct_labels
 from torchnpn.estimators.logistic_posterior import Posterior, Rows, fit_posterior, linear_moments
 from torchnpn.estimators.predictive import ArrayMoments
 from torchnpn.estimators.validation import (
@@ -27,6 +28,7 @@ from torchnpn.estimators.validation import (
     checked_weight,
     is_number,
     is_whole,
+    score_weight,
     short,
 )
 from torchnpn.maps import accurate
@@ -115,10 +117,11 @@ class BayesianLogisticRegression(ClassifierMixin, BaseEstimator):  # type: ignor
         self._check_settings()
         X, y = checked_data(self, X, y, dtype=[np.float64, np.float32], reset=True)
         _check_size(X)
+        distinct_labels(y)  # which says in words what cannot be sorted
         check_classification_targets(y)
         given = checked_weight(sample_weight, X)
         weight = np.ones(len(X)) if given is None else given
-        self.classes_ = np.unique(y[weight > 0])
+        self.classes_ = distinct_labels(y[weight > 0])
         if len(self.classes_) < 2:
             raise ValueError(f"A classifier expects at least two classes, got one class: {self.classes_.tolist()}.")
         variance = _checked_variance(X_variance, X)
@@ -183,6 +186,11 @@ class BayesianLogisticRegression(ClassifierMixin, BaseEstimator):  # type: ignor
         for part, x, s in rows.chunks():
             for k, posterior in enumerate(zip(weights, self.covariance_, strict=True)):
                 mean[part, k], variance[part, k] = linear_moments(x, s, *map(torch.tensor, posterior))
+        if not bool(mean.isfinite().all() & variance.isfinite().all()):
+            raise ValueError(
+                "X expects features whose log-odds are floating-point numbers, got some that are too large. Scale "
+                "the features alike, or take a larger precision."
+            )
         return Moments(mean[:, 0], variance[:, 0]) if len(self.classes_) == 2 else Moments(mean, variance)
 
     def predict_proba(self, X: Any, X_variance: Any = None) -> Array:
@@ -207,6 +215,11 @@ class BayesianLogisticRegression(ClassifierMixin, BaseEstimator):  # type: ignor
         probs = self.predict_proba(X, X_variance)
         labels: Array = self.classes_[probs.argmax(axis=1)]
         return labels
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """The share of rows whose most probable label is theirs."""
+        distinct_labels(y)  # which says in words what cannot be compared
+        return float(super().score(X, y, score_weight(sample_weight)))
 
     # Model files -------------------------------------------------------------------------------------------------
 

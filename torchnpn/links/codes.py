@@ -8,6 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from torchnpn.estimators.validation import real_numbers
 from torchnpn.moments import JointMoments, Moments
 from torchnpn.training.batches import as_tensor
 
@@ -17,6 +18,8 @@ _ROUNDING = 1e-4  # of a code's mean variance, by which a covariance may fall sh
 
 def checked_codes(codes: Any, device: torch.device) -> Codes:
     """Codes in float32; a pair of arrays or tensors, (mean, variance) or (mean, covariance), or means alone."""
+    if isinstance(codes, tuple) and len(codes) != 2:
+        raise ValueError(f"codes expects means, or a pair of means and variances, got a tuple of {len(codes)}.")
     given, second = codes if isinstance(codes, tuple) else (codes, None)
     mean = _as_tensor(given, "codes").to(device, torch.float32)
     if mean.ndim != 2 or not mean.numel():
@@ -67,9 +70,7 @@ def checked_traits(traits: Any, count: int) -> Tensor:  # (nodes, traits)
 
 
 def _as_tensor(values: Any, name: str) -> Tensor:
-    if isinstance(values, Tensor):
+    if isinstance(values, Tensor) and values.layout == torch.strided and not (values.is_meta or values.is_complex()):
         return values.detach()
-    array = np.asarray(values)
-    if array.dtype.kind not in "biuf":
-        raise ValueError(f"{name} expects real numbers, got values of type {array.dtype}.")
-    return as_tensor(array)
+    ready = type(values) is np.ndarray and values.dtype.kind in "iuf"
+    return as_tensor(values if ready else real_numbers(values, name))

@@ -7,23 +7,36 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from torchnpn.estimators.validation import plain_values, short
+
 Pairs = NDArray[np.int64]  # (pairs, 2)
 
 
 def checked_nodes(given: Any, count: int, name: str) -> NDArray[np.int64]:
-    """Numbers of nodes, in an array of any shape."""
-    array = np.asarray(given if hasattr(given, "shape") else list(given))
+    """Numbers of nodes, one after the other."""
+    array = _node_numbers(given, count, name)
+    if array.ndim != 1:
+        raise ValueError(f"{name} expects a list of nodes, got shape {array.shape}.")
+    return array
+
+
+def _node_numbers(given: Any, count: int, name: str) -> NDArray[np.int64]:
+    """Numbers of nodes, in whatever shape."""
+    try:
+        array = np.asarray(plain_values(given) if hasattr(given, "shape") else list(given))
+    except (TypeError, ValueError):  # of what is no list, or one of lists of different lengths
+        raise ValueError(f"{name} expects numbers of nodes, got {short(given)}.") from None
     if not array.size:
         raise ValueError(f"{name} expects at least one node, got none.")
     if array.dtype.kind not in "iu" or array.min() < 0 or array.max() >= count:
         wrong = array[(array < 0) | (array >= count)] if array.dtype.kind in "iu" else array
-        raise ValueError(f"{name} expects whole numbers from 0 to {count - 1}, got {wrong.flat[0].item()!r}.")
+        raise ValueError(f"{name} expects whole numbers from 0 to {count - 1}, got {short(wrong.reshape(-1)[0])}.")
     return array.astype(np.int64)
 
 
 def checked_pairs(given: Any, count: int, name: str) -> Pairs:
     """Pairs of numbers of nodes."""
-    pairs = checked_nodes(given, count, name)
+    pairs = _node_numbers(given, count, name)
     if pairs.ndim != 2 or pairs.shape[1] != 2:
         raise ValueError(f"{name} expects pairs of nodes (pairs, 2), got shape {pairs.shape}.")
     return pairs

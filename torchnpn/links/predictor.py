@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import numbers
 from collections.abc import Iterator
 from typing import Any, Self
 
@@ -18,7 +17,7 @@ from torchnpn.estimators import state
 from torchnpn.estimators.atomic import all_or_nothing
 from torchnpn.estimators.logistic_posterior import Rows, fit_posterior
 from torchnpn.estimators.predictive import ArrayMoments
-from torchnpn.estimators.validation import check_choice, check_flag, is_number, seed_of, short
+from torchnpn.estimators.validation import check_choice, check_flag, generator_of, is_number, short
 from torchnpn.links import files, scores
 from torchnpn.links.codes import checked_codes, checked_traits
 from torchnpn.links.features import FEATURES, NORMALISATIONS, FeatureMap, PairFeatures, with_sums, with_traits
@@ -117,7 +116,7 @@ class LinkPredictor(BaseEstimator):  # type: ignore[misc]
         count = len(x.mean)
         nodes = np.arange(count) if nodes is None else np.unique(checked_nodes(nodes, count, "nodes"))
         positive = links_among(checked_pairs(links, count, "links"), nodes)
-        negative = nodes[negative_pairs(len(nodes), positive, self.negatives, _generator(self.random_state))]
+        negative = nodes[negative_pairs(len(nodes), positive, self.negatives, generator_of(self.random_state))]
         if not len(positive) or not len(negative):
             raise ValueError(
                 f"fit expects pairs with and without a link among the {len(nodes)} training nodes, got {len(positive)} "
@@ -242,15 +241,10 @@ class LinkPredictor(BaseEstimator):  # type: ignore[misc]
         if not isinstance(model.features, str):  # of a function the file has the name
             raise ValueError(f"settings expects a name for features, got {short(model.features)}.")
         model.features_ = files.read_features(arrays, model.features)
+        model._check_size()
         model._take(files.read_weights(arrays, model.features_), *files.read_values(plain))
         state.check_same_names((plain, arrays), model._state(), "A link model")
         return model
-
-
-def _generator(random_state: Any) -> np.random.Generator:
-    """Source of random numbers; a whole number is numpy's own seed."""
-    seed = seed_of(random_state)  # which refuses what is none
-    return np.random.default_rng(int(random_state) if isinstance(random_state, numbers.Integral) else seed)
 
 
 def _rows(columns: int) -> int:
