@@ -1,4 +1,4 @@
-"""The classifier and the autoencoder: labels of any type, doubt that means something, codes with a variance."""
+"""The classifier and the autoencoder: labels of any type, uncertainty that means something, codes with a variance."""
 
 from __future__ import annotations
 
