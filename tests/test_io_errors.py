@@ -49,7 +49,7 @@ def with_numbers(value: float) -> nn.Linear:
         (lambda: with_other_weights("gaussian", (3, 2)), ValueError, r"weight.log_std should be of shape \[2, 2\]"),
         (lambda: with_numbers(math.nan), ValueError, "weight has a mean or a variance that is not finite"),
         (lambda: with_numbers(math.inf), ValueError, "weight has a mean or a variance that is not finite"),
-        (lambda: nn.InputNoise(math.inf), ValueError, "InputNoise's variance should be a finite number .*, got inf"),
+        (lambda: nn.InputNoise(math.inf), ValueError, "InputNoise expects a finite variance ≥ 0, got inf"),
         (lambda: nn.Power(1e4), ValueError, "Power's tau should be a number > 0 and at most 1000, got 10000.0"),
         (lambda: with_numbers(1e13), ValueError, r"a standard deviation above 1e\+12"),
         (lambda: nn.Sequential(nn.Linear(2, 3), nn.Linear(2, 3)), ValueError, "layer 1 expects 2 inputs, .* gives 3"),
