@@ -16,9 +16,9 @@ from torchnpn.estimators.atomic import all_or_nothing
 from torchnpn.estimators.base import NPNEstimator, Progress
 from torchnpn.estimators.ensemble import replicas_of
 from torchnpn.estimators.inputs import Inputs, check_variance
-from torchnpn.estimators.predictive import ClassPredictive
+from torchnpn.estimators.predictive import ArrayVarianceParts, ClassPredictive
 from torchnpn.estimators.validation import check_enough_rows, checked_weight
-from torchnpn.likelihoods import Likelihood, ScaledSoftmax, VarianceParts, mixed
+from torchnpn.likelihoods import Likelihood, ScaledSoftmax, mixed
 
 Array = NDArray[Any]
 _LEAST = np.finfo(np.float64).tiny
@@ -184,12 +184,12 @@ class NPNClassifier(ClassifierMixin, NPNEstimator):  # type: ignore[misc]
             classes = self.likelihood_.predict(self._latent(X, X_variance))
         return ClassPredictive(self.classes_, (mixed(classes) if replicas_of(self.network_) else classes).mean.numpy())
 
-    def predict_variance(self, X: Any, *, X_variance: Any = None) -> VarianceParts:
+    def predict_variance(self, X: Any, *, X_variance: Any = None) -> ArrayVarianceParts:
         """Variance p (1 - p) of each class (rows, classes), and its epistemic and aleatoric parts."""
         check_is_fitted(self, "network_")
         with torch.no_grad():
             parts = self._variance_parts(self._latent(X, X_variance))
-        return VarianceParts(*(part.numpy() for part in parts))  # type: ignore[arg-type]
+        return ArrayVarianceParts(*(part.numpy() for part in parts))
 
     def log_likelihood(self, X: Any, y: Any, *, X_variance: Any = None) -> Array:
         """log p(label) of each row in nats."""

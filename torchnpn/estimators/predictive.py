@@ -18,6 +18,21 @@ Array = NDArray[Any]
 _MOST_DRAWS = 10**9  # in one call: 8 GB
 
 
+class ArrayMoments(NamedTuple):
+    """Means and variances as arrays: what `Moments` is for tensors."""
+
+    mean: Array
+    variance: Array
+
+
+class ArrayVarianceParts(NamedTuple):
+    """The parts of `VarianceParts` as arrays: total = epistemic + aleatoric."""
+
+    total: Array
+    epistemic: Array  # what more data would take away
+    aleatoric: Array  # what no data takes away
+
+
 class Interval(NamedTuple):
     """Ends of an interval for each row."""
 

@@ -16,12 +16,11 @@ from torchnpn.estimators.base import NPNEstimator, Progress
 from torchnpn.estimators.ensemble import replicas_of
 from torchnpn.estimators.inputs import Inputs, check_variance
 from torchnpn.estimators.plan import Plan, regression_steps, units
-from torchnpn.estimators.predictive import Interval, Predictive
+from torchnpn.estimators.predictive import ArrayMoments, ArrayVarianceParts, Interval, Predictive
 from torchnpn.estimators.target_limits import check_targets, check_units, in_network_units
 from torchnpn.estimators.targets import KINDS, VARYING_NOISE, Kind, Units, in_units, parts_in_units
 from torchnpn.estimators.validation import check_enough_rows, checked_weight, short
-from torchnpn.likelihoods import Likelihood, VarianceParts, mixed
-from torchnpn.moments import Moments
+from torchnpn.likelihoods import Likelihood, mixed
 from torchnpn.nn import Linear, MeanAndNoise, Sequential
 
 Array = NDArray[Any]
@@ -217,7 +216,7 @@ class NPNRegressor(RegressorMixin, NPNEstimator):  # type: ignore[misc]
             distribution = in_units(self.likelihood_.predict(self._latent(X, X_variance)), self.units_)  # type: ignore[arg-type]
         return Predictive(mixed(distribution) if replicas_of(self.network_) else distribution, self._flat)  # type: ignore[arg-type]
 
-    def predict_members(self, X: Any, *, X_variance: Any = None) -> Moments:
+    def predict_members(self, X: Any, *, X_variance: Any = None) -> ArrayMoments:
         """Mean and variance that each network alone predicts, as arrays (n_estimators, rows) or (…, rows, targets)."""
         check_is_fitted(self, "network_")
         with torch.no_grad():
@@ -225,7 +224,7 @@ class NPNRegressor(RegressorMixin, NPNEstimator):  # type: ignore[misc]
         parts = (
             part.numpy() if replicas_of(self.network_) else part.numpy()[None] for part in (each.mean, each.variance)
         )
-        return Moments(*(part[..., 0] if self._flat else part for part in parts))  # type: ignore[arg-type]
+        return ArrayMoments(*(part[..., 0] if self._flat else part for part in parts))
 
     def predict_interval(self, X: Any, level: float = 0.9, *, X_variance: Any = None) -> Interval:
         """Central intervals that hold a new target with probability `level`, as (low, high)."""
@@ -235,12 +234,12 @@ class NPNRegressor(RegressorMixin, NPNEstimator):  # type: ignore[misc]
         """Quantiles of each row: (rows,) for a number q, (rows, len(q)) for several."""
         return self.predict_dist(X, X_variance=X_variance).quantile(q)
 
-    def predict_variance(self, X: Any, *, X_variance: Any = None) -> VarianceParts:
+    def predict_variance(self, X: Any, *, X_variance: Any = None) -> ArrayVarianceParts:
         """Variance of each row, and its parts: epistemic, which more data would take away, and aleatoric."""
         check_is_fitted(self, "network_")
         with torch.no_grad():
             parts = parts_in_units(self._variance_parts(self._latent(X, X_variance)), self.units_)
-        return VarianceParts(*(part[:, 0].numpy() if self._flat else part.numpy() for part in parts))  # type: ignore[arg-type]
+        return ArrayVarianceParts(*(part[:, 0].numpy() if self._flat else part.numpy() for part in parts))
 
     def log_likelihood(self, X: Any, y: Any, *, X_variance: Any = None) -> Array:
         """log p(y) of each row in nats, summed over its targets."""
