@@ -214,7 +214,7 @@ class NPNRegressor(RegressorMixin, NPNEstimator):  # type: ignore[misc]
         check_is_fitted(self, "network_")
         with torch.no_grad():
             distribution = in_units(self.likelihood_.predict(self._latent(X, X_variance)), self.units_)  # type: ignore[arg-type]
-        return Predictive(mixed(distribution) if replicas_of(self.network_) else distribution, self._flat)  # type: ignore[arg-type]
+        return Predictive(mixed(distribution) if replicas_of(self.network_) else distribution, self._flat)
 
     def predict_members(self, X: Any, *, X_variance: Any = None) -> ArrayMoments:
         """Mean and variance that each network alone predicts, as arrays (n_estimators, rows) or (…, rows, targets)."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -36,6 +37,41 @@ class Categorical:
     def log_prob(self, labels: Tensor) -> Tensor:
         """Log probability of each label, an integer from 0 to K - 1; labels broadcast to the probabilities' rows."""
         return at_label(self.probs, labels).log()
+
+    @property
+    def batch_shape(self) -> torch.Size:
+        return self.probs.shape[:-1]
+
+    def cdf(self, labels: Tensor) -> Tensor:
+        """P(label ≤ each of these), in the order of the classes."""
+        return at_label(self.probs.cumsum(-1), labels)
+
+    def quantile(self, q: Tensor | float) -> Tensor:
+        """The first label with P(label ≤ it) ≥ q."""
+        levels = torch.as_tensor(q, dtype=self.probs.dtype, device=self.probs.device).expand(self.batch_shape)
+        below: Tensor = self.probs.cumsum(-1)[..., :-1] < levels.unsqueeze(-1)
+        return below.sum(-1)
+
+    def sample(self, n: int, generator: torch.Generator | None = None) -> Tensor:
+        """`n` labels, shape (n, *batch_shape)."""
+        draws = torch.multinomial(self.probs.reshape(-1, self.probs.shape[-1]), n, True, generator=generator)
+        return draws.T.reshape(n, *self.batch_shape)
+
+    def crps(self, labels: Tensor) -> Tensor:
+        """The ranked probability score Σ_k (P(label ≤ k) - 1{its label ≤ k})², for classes that have an order."""
+        classes = torch.arange(self.probs.shape[-1], device=self.probs.device)
+        reached = (labels.unsqueeze(-1) <= classes).to(self.probs.dtype)
+        return ((self.probs.cumsum(-1) - reached) ** 2).sum(-1)
+
+    def scaled(self, shift: Tensor, scale: Tensor) -> Categorical:
+        """The same: classes have no units, and any shift or scale is an error."""
+        if bool((shift != 0).any()) or bool((scale != 1).any()):
+            raise ValueError("Categorical cannot be shifted or scaled: classes have no units.")
+        return self
+
+    def __getitem__(self, rows: Any) -> Categorical:
+        """The distributions at these places of the batch."""
+        return Categorical(self.probs[rows])
 
 
 def at_label(x: Tensor, labels: Tensor) -> Tensor:  # (…, K), (…) -> (…)

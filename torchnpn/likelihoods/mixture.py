@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
-from torchnpn.families import ExponentialFamily, quantiles
+from torchnpn.families import ExponentialFamily, Gaussian, crps, quantiles
 from torchnpn.families.tails import Array, Tails
 from torchnpn.finite import clamped
 from torchnpn.likelihoods.base import VarianceParts
 from torchnpn.likelihoods.categorical import Categorical
+from torchnpn.metrics.crps import mixture_of_normals
 from torchnpn.moments import Moments
 
+_TURNS = (0.01, 0.5, 0.99, 1 - 1e-4, 1 - 1e-7)  # where a distribution function turns; the upper tail may be long
 _SPACING = 1 << 12  # of a quantile, in float64 numbers: one part in 10¹²
 
 
@@ -88,6 +92,35 @@ class Mixture:
         below, above = self.members.tails(y)
         return Tails(below.mean(0), above.mean(0))
 
+    def crps(self, y: Tensor | float) -> Tensor:
+        """Continuous ranked probability score of `y`: in closed form for Gaussians, else by quadrature."""
+        members, dtype = self.members, self.members.dtype
+        own = members.crps(y).double().cpu().numpy()  # which also checks y
+        if isinstance(members, Gaussian):
+            m, s = members._numpy()
+            return torch.as_tensor(mixture_of_normals(m, np.sqrt(s), _float64(y))).to(members.device, dtype)
+        low, *turns, high = (_float64(members.quantile(q)) for q in (crps.TAIL, *_TURNS, 1 - crps.TAIL))
+        with np.errstate(all="ignore"):
+            if members.support.is_discrete:
+                apart = crps.disagreement_on_counts(self._cdfs, low.min(0), high.max(0))
+            else:
+                inner = np.sort(np.concatenate(turns), axis=0)
+                apart = crps.disagreement(self._cdfs, np.stack([low.min(0), *inner, high.max(0)]))
+        score = np.maximum((own / len(own)).sum(0) - apart, 0.0)
+        return clamped(torch.as_tensor(score, device=members.device), dtype)
+
+    def _cdfs(self, y: Array) -> Array:
+        """P(x ≤ y) by each member."""
+        return _float64(self.members.cdf(torch.as_tensor(y)))
+
+    def scaled(self, shift: Tensor, scale: Tensor) -> Mixture:
+        """The distribution of shift + scale · x, scale > 0."""
+        return Mixture(self.members.scaled(shift, scale))
+
+    def __getitem__(self, rows: Any) -> Mixture:
+        """The mixtures at these places of the batch."""
+        return Mixture(self.members[(slice(None), *(rows if isinstance(rows, tuple) else (rows,)))])
+
     def sample(self, n: int, generator: torch.Generator | None = None) -> Tensor:
         """`n` draws, shape (n, *batch_shape); from torch's global random state unless a generator is given."""
         draws = self.members.sample(n, generator)  # (n, K, *batch_shape)
@@ -102,6 +135,11 @@ def mixed(distribution: ExponentialFamily | Categorical) -> Mixture | Categorica
     if isinstance(distribution, Categorical):
         return Categorical(distribution.probs.mean(0))
     return Mixture(distribution)
+
+
+def _float64(x: Tensor | float) -> Array:
+    array: Array = torch.as_tensor(x, dtype=torch.float64).detach().cpu().numpy()
+    return array
 
 
 def mixture_parts(parts: VarianceParts, means: Tensor) -> VarianceParts:
