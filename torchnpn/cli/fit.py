@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
@@ -16,16 +15,14 @@ from torchnpn.cli.options import FitOptions
 _MOST_LAYERS, _MOST_UNITS = 20, 100_000
 
 
-class Family(StrEnum):
-    """What a target is taken for."""
+def _known_family(name: str) -> str:
+    """Refuse what is neither auto, class nor a kind of target; only then torch is loaded here already."""
+    if name not in ("auto", "class"):
+        from torchnpn.likelihoods import BY_NAME
 
-    auto = "auto"
-    classes = "class"
-    gaussian = "gaussian"
-    gamma = "gamma"
-    poisson = "poisson"
-    negative_binomial = "negative_binomial"
-    beta = "beta"
+        if name not in BY_NAME:
+            raise typer.BadParameter(f"expected one of auto, class, {', '.join(BY_NAME)}, got {name[:80]!r}.")
+    return name
 
 
 @in_one_line
@@ -33,7 +30,14 @@ def fit(
     data: Annotated[Path, InputTable("Table to learn from")],
     target: Annotated[str, typer.Option("--target", "-t", help="Column to predict.")],
     out: Annotated[Path, typer.Option("--out", "-o", help="Model file to write.")] = Path("model.npn"),
-    family: Annotated[Family, typer.Option(help="What the target is; auto finds out and says so.")] = Family.auto,
+    family: Annotated[
+        str,
+        typer.Option(
+            callback=_known_family,
+            metavar="NAME",
+            help="What the target is: class, or a family such as gamma or poisson; auto finds out and says so.",
+        ),
+    ] = "auto",
     drop: Annotated[list[str] | None, typer.Option(metavar="COLUMN", help="Column not to use; repeatable.")] = None,
     use: Annotated[
         list[str] | None,
@@ -87,7 +91,7 @@ def fit(
             data=data,
             target=target,
             out=out,
-            family=family.value,
+            family=family,
             drop=drop or [],
             use=use or [],
             decimal=decimal,

@@ -26,7 +26,6 @@ from torchnpn.training import resolve_device
 
 _MOST_WEIGHTS = 20_000_000  # of all networks: a gigabyte with gradients and the optimizer's averages
 _STRONG_PRIOR = {"class": 3.0}  # kl_weight where the usual one overfits; 10 for numbers
-_SIMPLER = {"negative_binomial": "poisson", "gamma": "gaussian", "beta": "gaussian"}
 NOTE, WARNING = "yellow", "bold red"
 
 
@@ -144,7 +143,7 @@ def _best(
 def _attempts(target: tables.Target, hidden: tuple[int, ...] | None) -> list[Attempt]:
     """What a person would try next: a stronger prior, then also a simpler model."""
     strong = {"kl_weight": _STRONG_PRIOR.get(target.family, 10.0)}
-    family = _SIMPLER.get(target.family, target.family)
+    family = target.family if target.is_class else target.likelihood.simpler or target.family
     noise = {"noise": "constant"} if family == "gaussian" else {}
     simple = f"a linear model{'' if family == target.family else f' of family {family}'}"
     return [

@@ -9,9 +9,11 @@ from torchnpn.likelihoods.mixture import Mixture, mixed, mixture_parts
 from torchnpn.likelihoods.paper import Direct, KLToTarget, SquaredError
 from torchnpn.likelihoods.positive import GammaAmounts
 from torchnpn.likelihoods.proportions import BetaProportions
+from torchnpn.likelihoods.units import Units
 from torchnpn.likelihoods.words import BernoulliPoisson, CrossEntropy, GammaWords, PoissonRate
 
 __all__ = [
+    "BY_NAME",
     "BernoulliPoisson",
     "BetaProportions",
     "Categorical",
@@ -31,7 +33,16 @@ __all__ = [
     "Sigmoids",
     "SoftmaxMean",
     "SquaredError",
+    "Units",
     "VarianceParts",
     "mixed",
     "mixture_parts",
 ]
+
+ALL: tuple[type[Likelihood], ...] = tuple(
+    kind
+    for name in __all__
+    if isinstance(kind := globals().get(name), type) and issubclass(kind, Likelihood) and kind is not Likelihood
+)
+BY_NAME: dict[str, type[Likelihood]] = {kind.name: kind for kind in ALL if kind.name}
+"""Kinds of targets of `NPNRegressor(family=...)` and `npn fit --family`."""

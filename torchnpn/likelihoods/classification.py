@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import ClassVar
 
 import numpy as np
 import torch
@@ -26,6 +27,8 @@ _FAR_LOGIT = 1e15  # logits, and variances of logits, beyond are drawn back to i
 class _Classes(Likelihood):
     """What likelihoods for labels share: one output for each of K ≥ 2 classes, labels y of shape (batch,)."""
 
+    arguments: ClassVar = {"classes": int}
+
     def __init__(self, classes: int) -> None:
         super().__init__()
         if classes < 2:
@@ -42,9 +45,6 @@ class _Classes(Likelihood):
                 f"{type(self).__name__} expects outputs of shape (*replicas, batch, {self.classes}) and labels of "
                 f"shape (batch,), got o.mean of shape {tuple(shape)} and y of shape {tuple(y.shape)}."
             )
-
-    def extra_repr(self) -> str:
-        return f"classes={self.classes}"
 
 
 class SoftmaxMean(_Classes):

@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from torchnpn.families import ExponentialFamily, Gaussian, crps, quantiles
+from torchnpn.families import Distribution, ExponentialFamily, Gaussian, crps, quantiles
 from torchnpn.families.tails import Array, Tails
 from torchnpn.finite import clamped
 from torchnpn.likelihoods.base import VarianceParts
@@ -130,10 +130,12 @@ class Mixture:
         return draws.gather(1, chosen).squeeze(1)
 
 
-def mixed(distribution: ExponentialFamily | Categorical) -> Mixture | Categorical:
+def mixed(distribution: Distribution) -> Mixture | Categorical:
     """The equal mixture over the first dimension of a distribution's tensors; of classes, again one over classes."""
     if isinstance(distribution, Categorical):
         return Categorical(distribution.probs.mean(0))
+    if not isinstance(distribution, ExponentialFamily):
+        raise TypeError(f"mixed expects a member of a family, or classes, got {type(distribution).__name__}.")
     return Mixture(distribution)
 
 

@@ -14,7 +14,6 @@ from torchnpn.tables.sample import Rows, load, rows_to_keep
 from torchnpn.tables.schema import Category, LeftOut, Number, Schema, find_schema
 from torchnpn.tables.target import (
     CLASS,
-    FAMILIES,
     Kind,
     Target,
     find_column,
@@ -27,7 +26,6 @@ from torchnpn.tables.write import CsvWriter, Writer, csv_cells, rounded, table_w
 
 __all__ = [
     "CLASS",
-    "FAMILIES",
     "Category",
     "ClassOutcome",
     "Column",
