@@ -6,7 +6,7 @@ import pickle
 
 import numpy as np
 import pytest
-import scipy.stats
+import target_cases
 import torch
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
@@ -18,18 +18,12 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 from torchnpn import NPNAutoencoder, NPNClassifier, NPNRegressor
 from torchnpn.estimators import plan
 from torchnpn.estimators.plan import Plan, ramp
-from torchnpn.likelihoods import GaussianNoise
+from torchnpn.likelihoods import BY_NAME, GaussianNoise
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(200, 3))
 RATE = np.exp(0.6 * X[:, 0] + 0.3 * np.sin(2 * X[:, 1]))
-TARGETS = {
-    "gaussian": RATE + 0.2 * RNG.normal(size=200),
-    "gamma": RNG.gamma(3.0, RATE / 3),
-    "poisson": RNG.poisson(3 * RATE).astype(float),
-    "negative_binomial": RNG.poisson(RNG.gamma(2.0, 3 * RATE / 2)).astype(float),
-    "beta": RNG.beta(8 * RATE / (1 + RATE), 8 / (1 + RATE)),
-}
+TARGETS = target_cases.drawn(RNG, RATE)
 STOCHASTIC = "rows enter minibatches in random order: one row of weight two is not two rows, bit for bit"
 EXPECTED_FAILURES = {
     "check_sample_weight_equivalence_on_dense_data": STOCHASTIC,
@@ -86,15 +80,6 @@ def test_all_answers_are_of_one_distribution(fitted, family):
     np.testing.assert_allclose(draws.mean(0), mean, atol=0.15 * std.max())
 
 
-SCIPY = {
-    "gaussian": lambda d: scipy.stats.norm(d.m, np.sqrt(d.s)),
-    "gamma": lambda d: scipy.stats.gamma(d.c, scale=1 / d.d),
-    "poisson": lambda d: scipy.stats.nbinom(d.n, 1 - d.p),
-    "negative_binomial": lambda d: scipy.stats.nbinom(d.n, 1 - d.p),
-    "beta": lambda d: scipy.stats.beta(d.c, d.d),
-}
-
-
 @pytest.mark.parametrize("family", TARGETS)
 def test_distribution_is_the_family_in_the_users_units(fitted, family):
     model, y = fitted[family], TARGETS[family]
@@ -102,7 +87,7 @@ def test_distribution_is_the_family_in_the_users_units(fitted, family):
     fields = {
         name: getattr(predicted.distribution, name).numpy()[:, 0] for name in predicted.distribution.__match_args__
     }
-    reference = SCIPY[family](type("Fields", (), fields))
+    reference = target_cases.TARGETS[family].scipy(type("Fields", (), fields))
     logs = (reference.logpmf if hasattr(reference.dist, "pmf") else reference.logpdf)(y)
     np.testing.assert_allclose(model.log_likelihood(X, y), logs, rtol=1e-5, atol=1e-6)
     np.testing.assert_allclose(predicted.mean, reference.mean(), rtol=1e-5)
@@ -119,11 +104,18 @@ def test_it_learns(fitted, family):
 
 @pytest.mark.parametrize("family", TARGETS)
 def test_targets_outside_the_support_are_refused(family):
-    bad = {"gaussian": np.nan, "gamma": 0.0, "poisson": 0.5, "negative_binomial": -1.0, "beta": 1.0}[family]
     y = TARGETS[family].copy()
-    y[3] = bad
-    with pytest.raises(ValueError, match=r"expects targets|NaN"):
-        NPNRegressor(family, max_epochs=1).fit(X, y)
+    model = NPNRegressor(family, max_epochs=1, random_state=0)
+    model.partial_fit(X, y)
+    y[3] = target_cases.TARGETS[family].wrong
+    for learn in (clone(model).fit, model.partial_fit):
+        with pytest.raises(ValueError, match=r"expects targets|NaN"):
+            learn(X, y)
+
+
+def test_every_kind_of_target_has_its_row():
+    assert set(target_cases.TARGETS) == set(BY_NAME)
+    assert all(kind.words for kind in BY_NAME.values())
 
 
 def test_units_do_not_matter():

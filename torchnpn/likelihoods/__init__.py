@@ -5,6 +5,7 @@ from torchnpn.likelihoods.categorical import Categorical
 from torchnpn.likelihoods.classification import ScaledSoftmax, Sigmoids, SoftmaxMean
 from torchnpn.likelihoods.counts import NegativeBinomialCounts, PoissonCounts
 from torchnpn.likelihoods.gaussian import GaussianNoise, HeteroscedasticGaussian
+from torchnpn.likelihoods.log_normal import HeteroscedasticLogNormal, LogNormalAmounts
 from torchnpn.likelihoods.mixture import Mixture, mixed, mixture_parts
 from torchnpn.likelihoods.paper import Direct, KLToTarget, SquaredError
 from torchnpn.likelihoods.positive import GammaAmounts
@@ -23,8 +24,10 @@ __all__ = [
     "GammaWords",
     "GaussianNoise",
     "HeteroscedasticGaussian",
+    "HeteroscedasticLogNormal",
     "KLToTarget",
     "Likelihood",
+    "LogNormalAmounts",
     "Mixture",
     "NegativeBinomialCounts",
     "PoissonCounts",

@@ -106,7 +106,7 @@ class Mixture:
             else:
                 inner = np.sort(np.concatenate(turns), axis=0)
                 apart = crps.disagreement(self._cdfs, np.stack([low.min(0), *inner, high.max(0)]))
-        score = np.maximum((own / len(own)).sum(0) - apart, 0.0)
+            score = np.maximum((own / len(own)).sum(0) - apart, 0.0)
         return clamped(torch.as_tensor(score, device=members.device), dtype)
 
     def _cdfs(self, y: Array) -> Array:
