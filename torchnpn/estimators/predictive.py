@@ -9,7 +9,8 @@ import torch
 from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
-from torchnpn.estimators.validation import real_numbers, short
+from torchnpn.estimators.labels import places_among
+from torchnpn.estimators.validation import generator_of, real_numbers, short
 from torchnpn.families import Distribution
 from torchnpn.likelihoods import Categorical, Mixture
 
@@ -93,8 +94,8 @@ class Predictive:
         """Continuous ranked probability score ∫ (P(target ≤ t) - 1{y ≤ t})² dt of each row, in units of y."""
         return self._array(self.distribution.crps(self._tensor(y)))
 
-    def sample(self, n: int = 1, random_state: int | None = None) -> Array:
-        """`n` draws for each row, shape (n, rows) or (n, rows, targets)."""
+    def sample(self, n: int = 1, random_state: Any = None) -> Array:
+        """`n` draws for each row, shape (n, rows) or (n, rows, targets); the same for the same whole `random_state`."""
         if not isinstance(n, (int, np.integer)) or n < 1:
             raise ValueError(f"sample expects a whole number n of draws, at least 1, got {short(n)}.")
         if int(n) * self.distribution.batch_shape.numel() > _MOST_DRAWS:
@@ -102,7 +103,7 @@ class Predictive:
                 f"sample expects up to {_MOST_DRAWS:,} draws in one call, got n={short(n)} for each of {len(self)} "
                 "rows. Draw a part at a time."
             )
-        generator = torch.Generator().manual_seed(np.random.default_rng(random_state).integers(2**62).item())
+        generator = torch.Generator().manual_seed(generator_of(random_state).integers(2**62).item())
         return self._array(self.distribution.sample(int(n), generator))
 
     def __getitem__(self, rows: Any) -> Predictive:
@@ -164,10 +165,10 @@ class ClassPredictive(NamedTuple):
             raise ValueError(
                 f"A prediction for {len(self.probs)} rows expects as many labels, got shape {labels.shape}."
             )
-        place = np.searchsorted(self.classes, labels).clip(max=len(self.classes) - 1)
+        place, known = places_among(self.classes, labels)
         with np.errstate(divide="ignore"):
             logs = np.log(self.probs[np.arange(len(labels)), place])
-        result: Array = np.where(self.classes[place] == labels, logs, -np.inf)
+        result: Array = np.where(known, logs, -np.inf)
         return result
 
 

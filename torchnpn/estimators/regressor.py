@@ -19,7 +19,14 @@ from torchnpn.estimators.inputs import Inputs, check_variance
 from torchnpn.estimators.plan import Plan, regression_steps, units
 from torchnpn.estimators.predictive import ArrayMoments, ArrayVarianceParts, Interval, Predictive
 from torchnpn.estimators.target_limits import check_size, check_units, in_network_units
-from torchnpn.estimators.validation import check_enough_rows, checked_weight, short
+from torchnpn.estimators.validation import (
+    check_choice,
+    check_enough_rows,
+    check_progress,
+    checked_weight,
+    real_numbers,
+    score_weight,
+)
 from torchnpn.families import Distribution
 from torchnpn.likelihoods import BY_NAME, Likelihood, Units, mixed
 from torchnpn.nn import Linear, MeanAndNoise, Sequential
@@ -121,6 +128,7 @@ class NPNRegressor(RegressorMixin, NPNEstimator):  # type: ignore[misc]
                 cross-validation; None: all see all. Scales of features and targets are those of all rows.
         """
         self._check_settings()
+        check_progress(progress)
         X, y = self._check_rows(X, y, reset=True, multi_output=True, y_numeric=True)
         weight = checked_weight(sample_weight, X)
         rows = self._check_subsets(subsets, X, weight)
@@ -145,10 +153,8 @@ class NPNRegressor(RegressorMixin, NPNEstimator):  # type: ignore[misc]
 
     @property
     def _kind(self) -> type[Likelihood]:
-        if not isinstance(self.family, str) or self.family not in BY_NAME:
-            raise ValueError(f"family expects one of {', '.join(BY_NAME)}, got {short(self.family)}.")
-        if self.noise not in ("constant", "varying"):
-            raise ValueError(f'noise expects "constant" or "varying", got {self.noise!r}.')
+        check_choice("family", self.family, BY_NAME)
+        check_choice("noise", self.noise, ("constant", "varying"))
         kind = BY_NAME[self.family]
         return kind.varying_noise or kind if self.noise == "varying" else kind
 
@@ -222,6 +228,10 @@ class NPNRegressor(RegressorMixin, NPNEstimator):  # type: ignore[misc]
         each = self._each_predicts(X, X_variance)
         return Predictive(mixed(each) if replicas_of(self.network_) else each, self._flat)
 
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """The coefficient of determination R² of the predicted means."""
+        return float(super().score(X, real_numbers(y, "y"), score_weight(sample_weight)))
+
     def predict_members(self, X: Any, *, X_variance: Any = None) -> ArrayMoments:
         """Mean and variance that each network alone predicts, as arrays (n_estimators, rows) or (…, rows, targets)."""
         each = self._each_predicts(X, X_variance)
@@ -282,4 +292,5 @@ class NPNRegressor(RegressorMixin, NPNEstimator):  # type: ignore[misc]
             *(state.checked_array(arrays, f"units.{name}", (self.n_outputs_,)) for name in Units._fields)
         )
         state.check_scale(self.units_.scale, self.units_.shift, "units")
+        state.check_squares(self.units_.scale, "units")
         return self._kind.for_targets(self.n_outputs_, self._replicas)

@@ -18,7 +18,7 @@ from torchnpn.families.crps import NORMAL, rising_half, saturated
 from torchnpn.families.deviance import deviance
 from torchnpn.families.limits import positive_moments, stored
 from torchnpn.families.tails import Array, Tails
-from torchnpn.finite import clamped, positive
+from torchnpn.finite import clamped, entering, positive
 from torchnpn.metrics.crps import normal
 from torchnpn.moments import Moments
 
@@ -42,8 +42,9 @@ class Gamma(ExponentialFamily):
 
     @property
     def moments(self) -> Moments:
-        mean = self.c / self.d
-        return Moments(clamped(mean), clamped(mean / self.d))  # d² may overflow
+        c, d = entering(self.c), entering(self.d)
+        mean = c / d
+        return Moments(clamped(mean), clamped(mean / d))  # d² may overflow
 
     @classmethod
     def project(cls, x: Moments) -> Self:

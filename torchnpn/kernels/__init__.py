@@ -20,7 +20,8 @@ from torchnpn.kernels import cpu_linear, cpu_relu, sparse_linear
 from torchnpn.kernels.adam import adam_
 from torchnpn.kernels.cpu_linear import gaussian_linear
 from torchnpn.kernels.precision import current, precision
-from torchnpn.moments import Moments
+from torchnpn.maps.affine import check_linear, plain_linear
+from torchnpn.moments import Moments, check_variance
 
 __all__ = [
     "adam_",
@@ -43,11 +44,14 @@ def linear(a: Moments, W: Moments, b: Moments | None = None) -> Moments:
     """`maps.linear`; sparse rows by `sparse_linear`."""
     if sparse_linear.takes(a):
         return sparse_linear.linear(a, W, b)  # type: ignore[arg-type]
-    if torch.compiler.is_compiling():
+    if torch.compiler.is_compiling() or not isinstance(a, Moments):
         return maps.linear(a, W, b)
     if cpu_linear.takes(a, W, b):
         return cpu_linear.linear(a, W, b)
-    return maps.linear(a, W, b) if (o := linear_activation(a, W, b)) is None else o
+    if (o := linear_activation(a, W, b)) is not None:
+        return o
+    check_linear(a, W, b)
+    return plain_linear(a, W, b)
 
 
 def takes_log_std(a: Moments, W: Moments, b: Moments | None) -> bool:
@@ -123,7 +127,10 @@ def tanh(o: Moments) -> Moments:
 def saturating(family: type[ExponentialFamily], o: Moments, tau: float, r: float, q: float | None) -> Moments:
     """`maps.saturating` of the member of `family` with moments `o`."""
     a = _activated(o, "gamma", tau, r, r if q is None else q) if family is families.Gamma else None
-    return maps.saturating(family.project(o), tau, r, q) if a is None else a
+    if a is not None:
+        return a
+    check_variance("saturating", o)
+    return maps.saturating(family.project(o), tau, r, q)
 
 
 def gaussian_loss(m: Tensor, s: Tensor, y: Tensor, noise: Tensor, elbo: float) -> Tensor | None:

@@ -14,6 +14,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
+from torchnpn.finite import entering, exp
 from torchnpn.maps import careful_linear
 from torchnpn.maps.affine import may_look, saturated_sum
 from torchnpn.moments import Moments
@@ -69,6 +70,7 @@ def linear(x: SparseBatch, W: Moments, b: Moments | None = None) -> Moments:
         from torchnpn.kernels.triton import sparse
 
         return _add(Moments(*sparse.products(x.columns, x.values, W.mean, W.variance)), b)
+    W = Moments(entering(W.mean), None if W.variance is None else entering(W.variance))
     o_m = _bags(x, x.values, W.mean)
     o = Moments(o_m, None if W.variance is None else _bags(x, x.values**2, W.variance))
     if may_look(Moments(x.values), W) and not _is_sound(x, o) and careful_linear.can_help(x.values, *W):
@@ -84,7 +86,7 @@ def _is_sound(x: SparseBatch, o: Moments) -> bool:
 def gaussian_linear(x: SparseBatch, W_m: Tensor, W_log_std: Tensor, b: Moments | None = None) -> Moments:
     """The same for weights learnt as W_s = exp(2ℓ): exp is taken of the columns that the rows name, and of no other."""
     if not _by_triton(x, W_m):
-        return linear(x, Moments(W_m, torch.exp(2 * W_log_std)), b)
+        return linear(x, Moments(W_m, exp(2 * entering(W_log_std))), b)
     from torchnpn.kernels.triton import sparse
 
     _check(x, Moments(W_m, W_log_std), b)

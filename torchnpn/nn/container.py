@@ -12,7 +12,8 @@ from torch import Tensor, nn
 from torchnpn import families, kernels
 from torchnpn.families import Bernoulli as BernoulliFamily
 from torchnpn.families import Beta, ExponentialFamily, Gaussian, Poisson
-from torchnpn.moments import Moments
+from torchnpn.finite import entering
+from torchnpn.moments import Moments, check_variance
 from torchnpn.nn import foreign
 from torchnpn.nn.activation import BY_NAME, FUSED
 from torchnpn.nn.convert import as_moments
@@ -36,8 +37,7 @@ class Sequential(nn.Sequential):
         super().add_module(name, module)
 
     def forward(self, a: Moments | Tensor) -> Moments:
-        o, modules = as_moments(a), list(self)
-        _check_variance(o)
+        o, modules = _entering(as_moments(a)), list(self)
         trains = torch.is_grad_enabled() or any(module.training for module in modules)
         if not trains and (predicted := _predicted(modules, o)) is not None:
             return predicted
@@ -66,13 +66,14 @@ def _called(module: nn.Module, o: Moments, position: int) -> Moments:
     return moments
 
 
-def _check_variance(a: Moments) -> None:
-    """Raise for a negative variance, where a look costs nothing: on a CPU, neither traced nor transformed."""
-    s = a.variance if isinstance(a, Moments) else None
-    if s is None or torch.compiler.is_compiling() or s.device.type != "cpu" or s.numel() == 0:
-        return
-    if not torch._C._functorch.is_functorch_wrapped_tensor(s) and s.detach().min().item() < 0:
-        raise ValueError(f"A network expects input variances ≥ 0, got {s.detach().min().item():g}.")
+def _entering(a: Moments) -> Moments:
+    """`a`, checked, and with finite gradients if any are asked for; sparse rows have none."""
+    if not isinstance(a, Moments):
+        return a
+    check_variance("A network", a)
+    if not (a.mean.requires_grad or (a.variance is not None and a.variance.requires_grad)):
+        return a
+    return Moments(entering(a.mean), None if a.variance is None else entering(a.variance))
 
 
 def _predicted(modules: list[nn.Module], a: Moments) -> Moments | None:
@@ -111,8 +112,8 @@ class Complement(nn.Module):
 
     def forward(self, a: Moments | Tensor) -> Moments:
         a = as_moments(a)
-        variance = None if a.variance is None else torch.cat([a.variance, a.variance], -1)
-        return Moments(torch.cat([a.mean, 1 - a.mean], -1), variance)
+        mean, variance = entering(a.mean), None if a.variance is None else entering(a.variance)
+        return Moments(torch.cat([mean, 1 - mean], -1), None if variance is None else torch.cat([variance] * 2, -1))
 
 
 def with_masks(network: Sequential) -> Sequential:

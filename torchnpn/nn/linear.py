@@ -12,6 +12,7 @@ from torch.distributions import constraints
 
 from torchnpn import families, kernels
 from torchnpn.families import ExponentialFamily, Gaussian
+from torchnpn.finite import entering
 from torchnpn.kernels import sparse_linear
 from torchnpn.moments import Moments
 from torchnpn.nn.convert import as_moments
@@ -129,7 +130,11 @@ class Linear(nn.Module):
 
     def _weight(self) -> Moments:
         weight = self.weight.moments
-        return weight * (1 / weight.mean.sum(-1, keepdim=True)) if self.averages else weight
+        if not self.averages:
+            return weight
+        least = torch.finfo(weight.mean.dtype).smallest_normal  # of a sum whose terms are all too small for the type
+        total = entering(weight.mean).sum(-1, keepdim=True).clamp_min(least)
+        return weight * (1 / total)
 
     def extra_repr(self) -> str:
         replicas = f", replicas={self.replicas}" if self.replicas else ""

@@ -25,17 +25,8 @@ from torch.distributions import constraints
 
 from torchnpn import families
 from torchnpn.families import ExponentialFamily
+from torchnpn.finite import entering, exp, largest_log, saturated
 from torchnpn.moments import Moments
-
-
-def _limit(x: Tensor) -> float:
-    """What exp can take without overflow."""
-    return math.log(torch.finfo(x.dtype).max) - 1e-2
-
-
-def _exp(x: Tensor) -> Tensor:
-    """exp(x), with a gradient of zero where it would be beyond the type's largest number."""
-    return torch.exp(x.clamp_max(_limit(x)))
 
 
 class Coordinates(NamedTuple):
@@ -48,13 +39,13 @@ class Coordinates(NamedTuple):
 
 _REAL = Coordinates(
     ("mean", "log_std"),
-    lambda mean, log_std: Moments(mean, _exp(2 * log_std)),
+    lambda mean, log_std: Moments(mean, exp(2 * log_std)),
     lambda x: (x.mean, 0.5 * x.variance.log()),  # type: ignore[union-attr]
 )
 
 
 def _positive_moments(log_mean: Tensor, log_cv: Tensor) -> Moments:
-    return Moments(_exp(log_mean), _exp(2 * (log_mean + log_cv)))
+    return Moments(exp(log_mean), exp(2 * (log_mean + log_cv)))
 
 
 _POSITIVE = Coordinates(
@@ -66,7 +57,7 @@ _POSITIVE = Coordinates(
 
 def _count_moments(log_mean: Tensor, log_cv: Tensor) -> Moments:
     rate = _positive_moments(log_mean, log_cv)
-    return Moments(rate.mean, rate.mean + rate.variance)  # type: ignore[operator]
+    return Moments(rate.mean, saturated(rate.mean + rate.variance))  # type: ignore[operator]
 
 
 _COUNT = Coordinates(
@@ -96,7 +87,7 @@ def _one_parameter(family: type[ExponentialFamily]) -> Coordinates:
     constants = [field.default for field in fields(family) if field.default is not MISSING]
     return Coordinates(
         (prefix + name,),
-        lambda free: family.unchecked(transform(free), *constants).moments,
+        lambda free: family.unchecked(exp(free) if prefix == "log_" else transform(free), *constants).moments,
         lambda x: (transform.inv(getattr(family.project(x), name)),),
     )
 
@@ -180,9 +171,12 @@ class RandomParameter(nn.Module):
         in training mode, nor across a pass with gradients, nor across a call of `train()` or `eval()`.
         """
         if torch.compiler.is_compiling():
-            return self._coordinates.moments(*self.free)
-        moments: Moments = self.kept("moments", lambda: self._coordinates.moments(*self.free))
+            return self._moments()
+        moments: Moments = self.kept("moments", self._moments)
         return moments
+
+    def _moments(self) -> Moments:
+        return self._coordinates.moments(*map(entering, self.free))
 
     def kept(self, name: str, compute: Callable[[], Any]) -> Any:
         """What `compute` makes of the free tensors, kept under a name as `moments` are."""
@@ -210,7 +204,7 @@ class RandomParameter(nn.Module):
         self._kept.clear()
         log_std = self.free[1].detach()
         room = self.room("variance", log_std.shape, log_std.dtype)
-        return Moments(self.free[0], torch.mul(log_std, 2, out=room).clamp_(max=_limit(room)).exp_())
+        return Moments(self.free[0], torch.mul(log_std, 2, out=room).clamp_(max=largest_log(room.dtype)).exp_())
 
     def room(self, name: str, shape: Sequence[int], dtype: torch.dtype) -> Tensor:
         """Memory under a name, the same in every call, so that a CUDA graph may go on reading it."""

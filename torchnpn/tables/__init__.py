@@ -11,7 +11,7 @@ from torchnpn.tables.numerals import Notation
 from torchnpn.tables.read import Table, cells, open_table
 from torchnpn.tables.record import Figure, Record, people_read
 from torchnpn.tables.sample import Rows, load, rows_to_keep
-from torchnpn.tables.schema import Category, LeftOut, Number, Schema, find_schema
+from torchnpn.tables.schema import Category, FarOutside, LeftOut, Number, Schema, find_schema
 from torchnpn.tables.target import (
     CLASS,
     Kind,
@@ -22,6 +22,7 @@ from torchnpn.tables.target import (
     marginal,
     sentence,
 )
+from torchnpn.tables.totals import total_in_last_row, with_last
 from torchnpn.tables.write import CsvWriter, Writer, csv_cells, rounded, table_writer, whole_file
 
 __all__ = [
@@ -30,6 +31,7 @@ __all__ = [
     "ClassOutcome",
     "Column",
     "CsvWriter",
+    "FarOutside",
     "Figure",
     "Importance",
     "Kind",
@@ -69,7 +71,9 @@ __all__ = [
     "split",
     "survey",
     "table_writer",
+    "total_in_last_row",
     "uncertainty",
     "whole_file",
+    "with_last",
     "written_format",
 ]
