@@ -41,13 +41,15 @@ class NPNRegressor(RegressorMixin, NPNEstimator):  # type: ignore[misc]
     training mean and variance of its feature. Sparse X is scaled, not centred.
 
     Args:
-        family: What the target is: "gaussian" (any number), "gamma" (positive amounts), "poisson" or
-            "negative_binomial" (counts, the second with more spread than chance gives), "beta" (proportions).
+        family: What the target is: "gaussian" (any number), "gamma" (positive amounts), "lognormal" (positive
+            amounts over several powers of ten), "poisson" or "negative_binomial" (counts, the second with more spread
+            than chance gives), "beta" (proportions).
         hidden: Units of each hidden layer; None chooses one layer by the number of rows: of 50 units, or of 100 from
             20,000 rows on.
         activation: Name of a map, such as "relu", "tanh", "silu".
-        noise: For the Gaussian family: "varying", to learn how the noise depends on the features, or "constant". The
-            mean is learnt in the same way either way; the other families have a spread of their own.
+        noise: For the families "gaussian" and "lognormal": "varying", to learn how the noise depends on the features,
+            or "constant". The mean, of the log for the second, is learnt in the same way either way; the other families
+            have a spread of their own.
         missing: What NaN in X stands for: "marginal", the mean and variance of its feature in the training rows; or
             "conditional", those given the other values of its row, better where features say much about each other.
         dropout: Probability of dropping a hidden unit in training.
