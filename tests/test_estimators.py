@@ -105,6 +105,20 @@ def test_distribution_is_the_family_in_the_users_units(fitted, family):
 
 
 @pytest.mark.parametrize("family", TARGETS)
+def test_predictions_of_some_rows(fitted, family):
+    predicted, y = fitted[family].predict_dist(X), TARGETS[family]
+    mask = np.arange(len(X)) % 3 == 0
+    for rows in (slice(5, 9), [4, 2], mask):
+        part = predicted[rows]
+        assert len(part) == len(X[rows])
+        np.testing.assert_array_equal(part.mean, predicted.mean[rows])
+        np.testing.assert_array_equal(part.log_prob(y[rows]), predicted.log_prob(y)[rows])
+    assert predicted[7].mean.shape == (1,) and predicted[-1].mean == predicted.mean[-1]
+    with pytest.raises(IndexError):
+        predicted[len(X)]
+
+
+@pytest.mark.parametrize("family", TARGETS)
 def test_it_learns(fitted, family):
     """Better than the best constant distribution of the same family, by a margin."""
     model, y = fitted[family], TARGETS[family]
