@@ -13,7 +13,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 
-from torchnpn import io, tables
+from torchnpn import io, table_files, tables
+from torchnpn._files import whole_file
 from torchnpn._text import did_you_mean, shown
 from torchnpn.cli import page
 from torchnpn.cli.console import bars, say, show_figures
@@ -34,8 +35,8 @@ NOTE, WARNING = "yellow", "bold red"
 class Data(NamedTuple):
     """A file, read and understood."""
 
-    table: tables.Table
-    found: tables.Survey
+    table: table_files.Table
+    found: table_files.Survey
     schema: tables.Schema
     left_out: list[tables.LeftOut]
     target: tables.Target
@@ -100,7 +101,7 @@ def run(options: FitOptions) -> None:
         findings = page.Findings(read.found, read.left_out, read.kind, best.outcome, importance)
         with _warnings_as_notes():
             text = page.html(fitted, findings)
-        with writing(beside := options.out.with_suffix(".html")), tables.whole_file(beside) as file:
+        with writing(beside := options.out.with_suffix(".html")), whole_file(beside) as file:
             file.write(text.encode())
         say(f"Report: {beside}")
 
@@ -170,7 +171,7 @@ def _nll(candidate: Candidate) -> str:
 
 def _read(options: FitOptions, progress: Callable[[float], None]) -> tuple[Data, tables.Rows]:
     """What a file holds, and the rows to use, with classes as codes."""
-    table = tables.open_table(options.data)
+    table = table_files.open_table(options.data)
     name = table.column(options.target)
     drop, use = (list(map(table.column, some)) for some in (options.drop, options.use))
     for wanted in (name, *drop, *use):
@@ -182,7 +183,7 @@ def _read(options: FitOptions, progress: Callable[[float], None]) -> tuple[Data,
         fail(f"the target {name!r} cannot be dropped.")
     if both := set(drop) & set(use):
         fail(f"--drop and --use both name {min(both)!r}. Choose one of the two.")
-    found = tables.survey(
+    found = table_files.survey(
         table,
         drop,
         lambda share: progress(share / 2),
@@ -205,7 +206,7 @@ def _say_what_was_read(read: Data, kept: int, max_rows: int) -> None:
     say(f"{read.table.name}: {_rows(read.found.rows)}, columns to learn from: {len(read.schema.columns)}.")
     if read.table.note:
         say(f"  {read.table.note}.", style=NOTE)
-    for note in tables.notes(read.found):
+    for note in table_files.notes(read.found):
         say(f"  {note}", style=NOTE)
     for reason, names in _by_reason(read.left_out).items():
         for name in names if len(names) <= _MOST_NAMED else ():

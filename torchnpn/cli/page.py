@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from sklearn.metrics import confusion_matrix
 
 import torchnpn
-from torchnpn import metrics, plots, report, tables
+from torchnpn import metrics, plots, report, table_files, tables
 from torchnpn.cli.models import describe_column, describe_network
 from torchnpn.tables.record import NLL
 
@@ -26,7 +26,7 @@ Draw = Callable[..., Figure]  # takes columns and theme
 class Findings(NamedTuple):
     """What a report tells beside the model itself."""
 
-    survey: tables.Survey
+    survey: table_files.Survey
     left_out: list[tables.LeftOut]
     kind: tables.Kind
     outcome: tables.Outcome  # of the held-out rows
@@ -256,7 +256,7 @@ def _columns(model: tables.TableModel, found: Findings) -> report.Section:
         note=" ".join(
             [
                 *([f"And {more:,} more."] if more else []),
-                *tables.notes(found.survey)[:_MOST_COLUMNS],
+                *table_files.notes(found.survey)[:_MOST_COLUMNS],
                 describe_network(model),
             ]
         ),

@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from torchnpn import tables
+from torchnpn import table_files, tables
 from torchnpn._text import did_you_mean, shown
 from torchnpn.cli.console import bars, say, show_figures
 from torchnpn.cli.errors import fail, line, writing
@@ -25,9 +25,9 @@ _MARKS = {".": "point", ",": "comma"}
 
 def predict(model: Path, data: Path, wanted: PredictOptions) -> None:
     """Write the table with predictions."""
-    to_csv = wanted.path == STDOUT or tables.written_format(wanted.path) == "csv"
+    to_csv = wanted.path == STDOUT or table_files.written_format(wanted.path) == "csv"
     fitted = load_model(model)
-    table = tables.open_table(data, fitted.schema.names)
+    table = table_files.open_table(data, fitted.schema.names)
     kept = _kept_columns(table, wanted)
     fitted.schema.check(table.names)
     _say_encoding(table)
@@ -45,8 +45,8 @@ def predict(model: Path, data: Path, wanted: PredictOptions) -> None:
             if taken := predicted.keys() & kept:
                 fail(f"the input already has a column {min(taken)!r}. Leave it out with --keep or --bare.")
             if to_csv:
-                columns = {name: tables.csv_cells(batch[name], name, wanted.raw) for name in kept}
-                new = {name: tables.csv_cells(_few_digits(x), name, wanted.raw) for name, x in predicted.items()}
+                columns = {name: table_files.csv_cells(batch[name], name, wanted.raw) for name in kept}
+                new = {name: table_files.csv_cells(_few_digits(x), name, wanted.raw) for name, x in predicted.items()}
             else:
                 columns = {name: _as_number(batch[name], numbers.get(name)) for name in kept}
                 new = {name: pa.array(x) for name, x in predicted.items()}
@@ -64,7 +64,7 @@ def predict(model: Path, data: Path, wanted: PredictOptions) -> None:
 def evaluate(model: Path, data: Path, level: float) -> None:
     """Print the figures of a model on a table."""
     fitted = load_model(model)
-    table = tables.open_table(data, fitted.schema.names)
+    table = table_files.open_table(data, fitted.schema.names)
     target = fitted.target
     fitted.schema.check(table.names)
     if target.name not in table.names:
@@ -73,14 +73,14 @@ def evaluate(model: Path, data: Path, level: float) -> None:
     _say_encoding(table)
     outcomes, row, far = [], 1, None
     with bars() as bar:
-        for batch, is_last in tables.with_last(table.batches(bar("Predicting"))):
-            if is_last and (word := tables.total_in_last_row(table, batch)):
+        for batch, is_last in table_files.with_last(table.batches(bar("Predicting"))):
+            if is_last and (word := table_files.total_in_last_row(table, batch)):
                 line(f"note: the last row of {table.label} is a total ({shown(word)}), and is not used.")
                 batch = batch.slice(0, batch.num_rows - 1)
             if row == 1:
                 fitted = _for_file(fitted, table, batch)
                 target = fitted.target
-            found = tables.cells(batch[target.name], fitted.schema.missing)
+            found = table_files.cells(batch[target.name], fitted.schema.missing)
             if found is None:
                 fail(f"column {target.name!r} holds {batch[target.name].type}; expected numbers or text.")
             y = target.encode(found, row)
@@ -102,17 +102,17 @@ def evaluate(model: Path, data: Path, level: float) -> None:
 
 
 @contextmanager
-def _writer(wanted: PredictOptions, schema: pa.Schema) -> Iterator[tables.Writer]:
+def _writer(wanted: PredictOptions, schema: pa.Schema) -> Iterator[table_files.Writer]:
     if wanted.path == STDOUT:
         with writing(STDOUT):
-            yield tables.CsvWriter(sys.stdout.buffer, schema, raw=wanted.raw)
+            yield table_files.CsvWriter(sys.stdout.buffer, schema, raw=wanted.raw)
             sys.stdout.buffer.flush()
         return
-    with writing(wanted.path), tables.table_writer(wanted.path, schema, wanted.raw) as writer:
+    with writing(wanted.path), table_files.table_writer(wanted.path, schema, wanted.raw) as writer:
         yield writer
 
 
-def _kept_columns(table: tables.Table, wanted: PredictOptions) -> list[str]:
+def _kept_columns(table: table_files.Table, wanted: PredictOptions) -> list[str]:
     keep = list(map(table.column, wanted.keep))
     for name in keep:
         if name not in table.names:
@@ -121,13 +121,13 @@ def _kept_columns(table: tables.Table, wanted: PredictOptions) -> list[str]:
     return [] if wanted.bare else list(dict.fromkeys(keep)) or list(table.names)
 
 
-def _say_encoding(table: tables.Table) -> None:
+def _say_encoding(table: table_files.Table) -> None:
     """On the error stream: the table itself may be printed."""
     if table.note:
         line(f"note: {table.label} is {table.note}.")
 
 
-def _for_file(fitted: tables.TableModel, table: tables.Table, batch: pa.RecordBatch) -> tables.TableModel:
+def _for_file(fitted: tables.TableModel, table: table_files.Table, batch: pa.RecordBatch) -> tables.TableModel:
     """The model for a file that may write its numbers in another way than the first one; says so where it does."""
     adapted = fitted.for_file(batch, table.delimiter)
     changed = {
@@ -142,7 +142,7 @@ def _for_file(fitted: tables.TableModel, table: tables.Table, batch: pa.RecordBa
     return adapted
 
 
-def _warn_far_outside(far: tables.FarOutside | None, table: tables.Table) -> None:
+def _warn_far_outside(far: tables.FarOutside | None, table: table_files.Table) -> None:
     """The first number that no training row comes near: an outlier, another unit, or a misread decimal mark."""
     if far is None or far.column.range is None:
         return
@@ -154,14 +154,14 @@ def _warn_far_outside(far: tables.FarOutside | None, table: tables.Table) -> Non
 
 
 def _few_digits(values: NDArray[Any]) -> pa.Array:
-    return pa.array(tables.rounded(values) if values.dtype.kind == "f" else values)
+    return pa.array(table_files.rounded(values) if values.dtype.kind == "f" else values)
 
 
 def _as_number(column: pa.Array, read: tables.Number | None) -> pa.Array:
     """Parquet has types: what a CSV file wrote as text, and the model read as a number, becomes one."""
     if read is None or not pa.types.is_string(column.type):
         return column
-    found = tables.cells(column)
+    found = table_files.cells(column)
     assert found is not None  # text has cells
     numbers, _ = read.notation.read(found)
     return numbers

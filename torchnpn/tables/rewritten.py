@@ -8,9 +8,9 @@ from typing import NamedTuple
 
 import pyarrow as pa
 
-from torchnpn.tables.columns import Column, Reading
-from torchnpn.tables.numerals import COMMA, POINT, Notation, other_mark
-from torchnpn.tables.read import cells
+from torchnpn.table_files.columns import Column, Reading
+from torchnpn.table_files.numerals import COMMA, POINT, Notation, other_mark
+from torchnpn.table_files.read import cells
 
 FAR_RANGES = 10  # a number further outside the training values than so many of their ranges is suspicious
 

@@ -14,10 +14,10 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from torchnpn._text import did_you_mean, shown
-from torchnpn.tables import columns
-from torchnpn.tables.errors import TableError
-from torchnpn.tables.numerals import USUAL, Notation
-from torchnpn.tables.read import cells
+from torchnpn.table_files import columns
+from torchnpn.table_files.errors import TableError
+from torchnpn.table_files.numerals import USUAL, Notation
+from torchnpn.table_files.read import cells
 from torchnpn.tables.rewritten import FAR_RANGES
 
 MOST_CATEGORIES = 64  # of a column; the rest share one input, "other"

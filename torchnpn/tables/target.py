@@ -16,9 +16,9 @@ from scipy import stats
 from torchnpn._text import did_you_mean, shown
 from torchnpn.likelihoods import BY_NAME, Likelihood
 from torchnpn.likelihoods.targets import inside, words_of
-from torchnpn.tables import columns
-from torchnpn.tables.errors import TableError
-from torchnpn.tables.numerals import USUAL, Notation
+from torchnpn.table_files import columns
+from torchnpn.table_files.errors import TableError
+from torchnpn.table_files.numerals import USUAL, Notation
 
 Array = NDArray[np.float64]
 CLASS = "class"

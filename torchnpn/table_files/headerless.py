@@ -9,7 +9,7 @@ from collections.abc import Sequence
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from torchnpn.tables.numerals import MARKS, MISSING, parse
+from torchnpn.table_files.numerals import MARKS, MISSING, parse
 
 ROWS = 200  # below the first row that it is compared with
 _MOST_COLUMNS = 100  # that are compared

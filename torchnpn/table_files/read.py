@@ -18,11 +18,11 @@ import pyarrow.csv
 import pyarrow.parquet
 
 from torchnpn._text import shown
-from torchnpn.tables import excel, headerless, text
-from torchnpn.tables.errors import TableError
-from torchnpn.tables.formats import is_gzip, table_format
-from torchnpn.tables.numerals import MISSING, blanked
-from torchnpn.tables.spool import is_pipe, spooled
+from torchnpn.table_files import excel, headerless, text
+from torchnpn.table_files.errors import TableError
+from torchnpn.table_files.formats import is_gzip, table_format
+from torchnpn.table_files.numerals import MISSING, blanked
+from torchnpn.table_files.spool import is_pipe, spooled
 
 BATCH_ROWS = 50_000
 _BLOCK_BYTES = 8 << 20  # of a CSV file; no row may be longer

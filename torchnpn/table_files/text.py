@@ -13,9 +13,9 @@ from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
 from torchnpn._text import shown
-from torchnpn.tables import headerless
-from torchnpn.tables.errors import TableError
-from torchnpn.tables.formats import is_gzip
+from torchnpn.table_files import headerless
+from torchnpn.table_files.errors import TableError
+from torchnpn.table_files.formats import is_gzip
 
 DELIMITERS = (",", ";", "\t", "|")
 _CHUNK = 1 << 20

@@ -14,8 +14,8 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from torchnpn._text import shown
-from torchnpn.tables.errors import TableError
-from torchnpn.tables.numerals import (
+from torchnpn.table_files.errors import TableError
+from torchnpn.table_files.numerals import (
     COMMA,
     MARKS,
     POINT,
@@ -30,8 +30,8 @@ from torchnpn.tables.numerals import (
     unit_of,
     without_unit,
 )
-from torchnpn.tables.read import Progress, Table, cells, no_progress
-from torchnpn.tables.totals import total_in_last_row, with_last
+from torchnpn.table_files.read import Progress, Table, cells, no_progress
+from torchnpn.table_files.totals import total_in_last_row, with_last
 
 _MOST_VALUES = 10_000  # different texts of a column that are counted
 _MOST_ODD = 20  # different words among numbers that can be taken for missing cells

@@ -7,8 +7,8 @@ from collections.abc import Iterable, Iterator
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from torchnpn.tables.numerals import TOTALS
-from torchnpn.tables.read import Table, cells
+from torchnpn.table_files.numerals import TOTALS
+from torchnpn.table_files.read import Table, cells
 
 
 def with_last(batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[pa.RecordBatch, bool]]:
