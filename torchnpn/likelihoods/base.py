@@ -14,6 +14,7 @@ from torch.distributions.constraints import Constraint
 
 from torchnpn.families import Distribution, checks
 from torchnpn.families.base import zero_if_point
+from torchnpn.families.mixture import mean_and_variance
 from torchnpn.finite import clamped
 from torchnpn.likelihoods import targets
 from torchnpn.likelihoods.guards import narrowed, widened
@@ -40,6 +41,18 @@ class VarianceParts(NamedTuple):
     def scaled(self, scale: Tensor) -> VarianceParts:
         """Those of scale · y."""
         return VarianceParts(*(clamped(part * scale**2) for part in self))
+
+
+def mixture_parts(parts: VarianceParts, means: Tensor) -> VarianceParts:
+    """Variance of a mixture and its parts: what members disagree on is epistemic, since more data would settle it.
+
+    Args:
+        parts: Of the members, (K, …).
+        means: Of the members' predictive distributions, (K, …).
+    """
+    epistemic = mean_and_variance(parts.epistemic)[0] + mean_and_variance(means)[1]
+    aleatoric = mean_and_variance(parts.aleatoric)[0]
+    return VarianceParts.of(*(clamped(part, means.dtype) for part in (epistemic, aleatoric)))
 
 
 class LossGradient(NamedTuple):

@@ -10,10 +10,10 @@ import torch
 from torch import Tensor
 
 from torchnpn import maps
+from torchnpn.families.categorical import Categorical, at_label
 from torchnpn.finite import clamped
 from torchnpn.likelihoods import targets
 from torchnpn.likelihoods.base import Array, Likelihood, LossGradient, VarianceParts, latent
-from torchnpn.likelihoods.categorical import Categorical, at_label
 from torchnpn.likelihoods.guards import is_ordinary
 from torchnpn.likelihoods.limits import held, limited
 from torchnpn.likelihoods.logit import logit, sigmoid_parts

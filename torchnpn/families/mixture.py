@@ -9,11 +9,13 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from torchnpn.families import Distribution, ExponentialFamily, Gaussian, crps, quantiles
+from torchnpn.families import crps, quantiles
+from torchnpn.families.base import ExponentialFamily
+from torchnpn.families.categorical import Categorical
+from torchnpn.families.distribution import Distribution
+from torchnpn.families.gaussian import Gaussian
 from torchnpn.families.tails import Array, Tails
 from torchnpn.finite import clamped
-from torchnpn.likelihoods.base import VarianceParts
-from torchnpn.likelihoods.categorical import Categorical
 from torchnpn.metrics.crps import mixture_of_normals
 from torchnpn.moments import Moments
 
@@ -45,8 +47,8 @@ class Mixture:
     def moments(self) -> Moments:
         """E x = mean of the members' means; Var x = mean of their variances + variance of their means."""
         m, s = self.members.mean, self.members.variance
-        mean, spread = _mean_and_variance(m)
-        variance = _mean_and_variance(s)[0] + spread
+        mean, spread = mean_and_variance(m)
+        variance = mean_and_variance(s)[0] + spread
         infinite = variance.isinf() & (s.isinf().any(0) | m.isinf().any(0))
         return Moments(mean.to(m.dtype), torch.where(infinite, torch.inf, clamped(variance, m.dtype)))
 
@@ -144,19 +146,7 @@ def _float64(x: Tensor | float) -> Array:
     return array
 
 
-def mixture_parts(parts: VarianceParts, means: Tensor) -> VarianceParts:
-    """Variance of a mixture and its parts: what members disagree on is epistemic, since more data would settle it.
-
-    Args:
-        parts: Of the members, (K, …).
-        means: Of the members' predictive distributions, (K, …).
-    """
-    epistemic = _mean_and_variance(parts.epistemic)[0] + _mean_and_variance(means)[1]
-    aleatoric = _mean_and_variance(parts.aleatoric)[0]
-    return VarianceParts.of(*(clamped(part, means.dtype) for part in (epistemic, aleatoric)))
-
-
-def _mean_and_variance(x: Tensor) -> tuple[Tensor, Tensor]:
+def mean_and_variance(x: Tensor) -> tuple[Tensor, Tensor]:
     """Over the first dimension, in float64 and without overflow of the sum."""
     share = x.double() / len(x)
     mean = share.sum(0)
