@@ -3,7 +3,6 @@
 from torchnpn.estimators.autoencoder import NPNAutoencoder
 from torchnpn.estimators.bayesian_logistic import BayesianLogisticRegression
 from torchnpn.estimators.classifier import NPNClassifier
-from torchnpn.estimators.link_prediction import LinkPredictor
 from torchnpn.estimators.predictive import ArrayMoments, ArrayVarianceParts, ClassPredictive, Interval, Predictive
 from torchnpn.estimators.regressor import NPNRegressor
 
@@ -13,7 +12,6 @@ __all__ = [
     "BayesianLogisticRegression",
     "ClassPredictive",
     "Interval",
-    "LinkPredictor",
     "NPNAutoencoder",
     "NPNClassifier",
     "NPNRegressor",

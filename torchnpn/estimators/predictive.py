@@ -19,7 +19,7 @@ _MOST_DRAWS = 10**9  # in one call: 8 GB
 
 
 class ArrayMoments(NamedTuple):
-    """Means and variances as arrays: what `Moments` is for tensors."""
+    """Mean and variance as numpy arrays of one shape: what `Moments` is for tensors."""
 
     mean: Array
     variance: Array

@@ -15,10 +15,10 @@ import torch
 from torch import Tensor, nn
 from torch.func import functional_call
 
-from torchnpn.kernels.sparse_linear import SparseBatch
 from torchnpn.likelihoods import Likelihood
 from torchnpn.moments import Moments
 from torchnpn.nn import Linear, Sequential
+from torchnpn.sparse import SparseBatch
 from torchnpn.training.batches import Batch
 
 WIDE = 4_096  # outputs; below, the whole is small
