@@ -65,7 +65,7 @@ def gaussian(mean: Array, std: Array) -> Forecast:
 
 def gamma(shape: Array, rate: Array) -> Forecast:
     p = stats.gamma(shape, scale=1 / rate)
-    return Forecast(p.logpdf, p.ppf, lambda y: npn.metrics.crps_gamma(shape, rate, y))
+    return Forecast(p.logpdf, p.ppf, lambda y: npn.families.Gamma(shape, rate).crps(y).numpy())
 
 
 def log_normal(log_mean: Array, log_std: Array) -> Forecast:

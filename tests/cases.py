@@ -190,4 +190,14 @@ GAUSSIAN = Case(  # no bounded activation, so apart from the laws of Theorem 1
     lambda t, m, s: -t * m + t**2 * s / 2,
     (np.linspace(-30, 30, 13), np.concatenate([[0.0], powers(-8, 4)])),
 )
-ALL = [GAUSSIAN, *FAMILIES]
+LOG_NORMAL = Case(  # no bounded activation either
+    "log_normal",
+    families.LogNormal,
+    (0.3, 0.6),
+    stats.lognorm(0.6**0.5, scale=np.exp(0.3)),
+    (np.log, lambda x: np.log(x) ** 2),
+    np.log,
+    lambda t, m, s: -t * m + t**2 * s / 2,
+    (np.linspace(-30, 30, 13), powers(-8, 1)),
+)
+ALL = [GAUSSIAN, LOG_NORMAL, *FAMILIES]

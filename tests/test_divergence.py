@@ -20,6 +20,7 @@ from torchnpn.families import Gamma, Gaussian, GaussianScaleMixture, NegativeBin
 by_name = pytest.mark.parametrize("case", cases.ALL, ids=lambda case: case.name)
 OTHER = {  # a second member of each family, with other known constants where the closed form allows them
     "gaussian": (1.5, 0.9),
+    "log_normal": (-0.2, 0.9),
     "gamma": (0.8, 2.0),
     "poisson": (1.9,),
     "beta": (0.7, 2.5),
@@ -125,6 +126,7 @@ def _weibull(lam, k, lam0, k0):
 
 TEXTBOOK = {  # name: (formula, float32 bound of the relative error over pairs of the wide grid)
     "gaussian": (lambda m, s, m0, s0: ((m - m0) ** 2 / s0 + s / s0 - 1 - mp.log(s / s0)) / 2, 5e-7),
+    "log_normal": (lambda m, s, m0, s0: ((m - m0) ** 2 / s0 + s / s0 - 1 - mp.log(s / s0)) / 2, 5e-7),
     "gamma": (_gamma, 5e-7),
     "poisson": (lambda c, c0: c0 - c + (c * mp.log(c / c0) if c else 0), 5e-7),
     "beta": (_beta, 2e-6),

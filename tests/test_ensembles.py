@@ -7,6 +7,7 @@ import pickle
 import numpy as np
 import pytest
 import scipy.sparse
+import target_cases
 import torch
 from sklearn.base import clone
 
@@ -21,13 +22,7 @@ from torchnpn.training.members import assemble_, mean_history, member
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(120, 3))
 RATE = np.exp(0.6 * X[:, 0] + 0.3 * np.sin(2 * X[:, 1]))
-TARGETS = {
-    "gaussian": RATE + 0.2 * RNG.normal(size=120),
-    "gamma": RNG.gamma(3.0, RATE / 3),
-    "poisson": RNG.poisson(3 * RATE).astype(float),
-    "negative_binomial": RNG.poisson(RNG.gamma(2.0, 3 * RATE / 2)).astype(float),
-    "beta": RNG.beta(8 * RATE / (1 + RATE), 8 / (1 + RATE)),
-}
+TARGETS = target_cases.drawn(RNG, RATE)
 LABELS = np.array(["low", "middle", "high"])[np.digitize(RATE, [0.8, 1.3])]
 SEED = 12345
 

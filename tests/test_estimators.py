@@ -7,7 +7,7 @@ import pickle
 import numpy as np
 import pytest
 import scipy.sparse
-import scipy.stats
+import target_cases
 import torch
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
@@ -19,19 +19,12 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 from torchnpn import NPNAutoencoder, NPNClassifier, NPNRegressor
 from torchnpn.estimators import plan
 from torchnpn.estimators.plan import Plan, ramp
-from torchnpn.estimators.targets import KINDS
-from torchnpn.likelihoods import GaussianNoise
+from torchnpn.likelihoods import BY_NAME, GaussianNoise
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(200, 3))
 RATE = np.exp(0.6 * X[:, 0] + 0.3 * np.sin(2 * X[:, 1]))
-TARGETS = {
-    "gaussian": RATE + 0.2 * RNG.normal(size=200),
-    "gamma": RNG.gamma(3.0, RATE / 3),
-    "poisson": RNG.poisson(3 * RATE).astype(float),
-    "negative_binomial": RNG.poisson(RNG.gamma(2.0, 3 * RATE / 2)).astype(float),
-    "beta": RNG.beta(8 * RATE / (1 + RATE), 8 / (1 + RATE)),
-}
+TARGETS = target_cases.drawn(RNG, RATE)
 CONTRACT = (
     NPNRegressor(max_epochs=20),
     NPNRegressor(max_epochs=10, n_estimators=2),
@@ -97,15 +90,6 @@ def test_all_answers_are_of_one_distribution(fitted, family):
     np.testing.assert_allclose(draws.mean(0), mean, atol=0.15 * std.max())
 
 
-SCIPY = {
-    "gaussian": lambda d: scipy.stats.norm(d.m, np.sqrt(d.s)),
-    "gamma": lambda d: scipy.stats.gamma(d.c, scale=1 / d.d),
-    "poisson": lambda d: scipy.stats.nbinom(d.n, 1 - d.p),
-    "negative_binomial": lambda d: scipy.stats.nbinom(d.n, 1 - d.p),
-    "beta": lambda d: scipy.stats.beta(d.c, d.d),
-}
-
-
 @pytest.mark.parametrize("family", TARGETS)
 def test_distribution_is_the_family_in_the_users_units(fitted, family):
     model, y = fitted[family], TARGETS[family]
@@ -113,11 +97,25 @@ def test_distribution_is_the_family_in_the_users_units(fitted, family):
     fields = {
         name: getattr(predicted.distribution, name).numpy()[:, 0] for name in predicted.distribution.__match_args__
     }
-    reference = SCIPY[family](type("Fields", (), fields))
+    reference = target_cases.TARGETS[family].scipy(type("Fields", (), fields))
     logs = (reference.logpmf if hasattr(reference.dist, "pmf") else reference.logpdf)(y)
     np.testing.assert_allclose(model.log_likelihood(X, y), logs, rtol=1e-5, atol=1e-6)
     np.testing.assert_allclose(predicted.mean, reference.mean(), rtol=1e-5)
     np.testing.assert_allclose(predicted.std, reference.std(), rtol=1e-4)
+
+
+@pytest.mark.parametrize("family", TARGETS)
+def test_predictions_of_some_rows(fitted, family):
+    predicted, y = fitted[family].predict_dist(X), TARGETS[family]
+    mask = np.arange(len(X)) % 3 == 0
+    for rows in (slice(5, 9), [4, 2], mask):
+        part = predicted[rows]
+        assert len(part) == len(X[rows])
+        np.testing.assert_array_equal(part.mean, predicted.mean[rows])
+        np.testing.assert_array_equal(part.log_prob(y[rows]), predicted.log_prob(y)[rows])
+    assert predicted[7].mean.shape == (1,) and predicted[-1].mean == predicted.mean[-1]
+    with pytest.raises(IndexError):
+        predicted[len(X)]
 
 
 @pytest.mark.parametrize("family", TARGETS)
@@ -130,11 +128,18 @@ def test_it_learns(fitted, family):
 
 @pytest.mark.parametrize("family", TARGETS)
 def test_targets_outside_the_support_are_refused(family):
-    bad = {"gaussian": np.nan, "gamma": 0.0, "poisson": 0.5, "negative_binomial": -1.0, "beta": 1.0}[family]
     y = TARGETS[family].copy()
-    y[3] = bad
-    with pytest.raises(ValueError, match=r"expects targets|NaN"):
-        NPNRegressor(family, max_epochs=1).fit(X, y)
+    model = NPNRegressor(family, max_epochs=1, random_state=0)
+    model.partial_fit(X, y)
+    y[3] = target_cases.TARGETS[family].wrong
+    for learn in (clone(model).fit, model.partial_fit):
+        with pytest.raises(ValueError, match=r"expects targets|NaN"):
+            learn(X, y)
+
+
+def test_every_kind_of_target_has_its_row():
+    assert set(target_cases.TARGETS) == set(BY_NAME)
+    assert all(kind.words for kind in BY_NAME.values())
 
 
 def test_units_do_not_matter():
@@ -315,9 +320,8 @@ def test_the_least_weight_of_the_kl_follows_the_noise_of_each_replica():
     with torch.no_grad():
         likelihood.log_noise.copy_(torch.tensor(noise).log())
         alone.log_noise.copy_(torch.tensor(noise[0]).log())
-    least = KINDS["gaussian"].least_kl
-    np.testing.assert_allclose(least(likelihood), [0.1, 0.5, 0.25], rtol=1e-6)
-    assert isinstance(least(alone), float) and least(alone) == pytest.approx(0.1)
+    np.testing.assert_allclose(likelihood.least_kl(), [0.1, 0.5, 0.25], rtol=1e-6)
+    assert isinstance(alone.least_kl(), float) and alone.least_kl() == pytest.approx(0.1)
 
 
 @pytest.mark.parametrize(

@@ -23,7 +23,7 @@ from torchnpn import (
 )
 from torchnpn.likelihoods import GaussianNoise
 
-FAMILIES = ("gaussian", "gamma", "poisson", "negative_binomial", "beta")
+FAMILIES = ("gaussian", "gamma", "lognormal", "poisson", "negative_binomial", "beta")
 WORDS = (("gaussian", "bce"), ("gaussian", "l2"), ("gamma", None), ("gamma", "gamma"), ("poisson", None))
 
 
@@ -104,6 +104,7 @@ def targets(rng, rows, family):
         y = {
             "gaussian": lambda: rng.normal(size=rows) * size + pick(rng, 0.0, 1.0, magnitude(rng)),
             "gamma": lambda: rng.gamma(1.0, size=rows) * size,
+            "lognormal": lambda: rng.lognormal(0.0, pick(rng, 0.01, 1.0, 4.0), rows) * size,
             "poisson": lambda: np.floor(rng.poisson(1.0, rows) * max(size, 1.0)),
             "negative_binomial": lambda: np.floor(rng.poisson(rng.gamma(0.5, size=rows)) * max(size, 1.0)),
             "beta": lambda: 0.5 + 0.5 * rng.uniform(-1, 1, rows) * (1 - min(size, 0.5)),
@@ -207,6 +208,7 @@ def tried(function, *args, **options):
         warnings.simplefilter("error")
         warnings.simplefilter("ignore", ConvergenceWarning)
         warnings.filterwarnings("ignore", message=".*rows only")
+        warnings.filterwarnings("ignore", message="Sparse CS[RC] tensor support is in beta")  # of torch
         warnings.filterwarnings("ignore", message="The number of unique classes is greater than 50%")  # scikit-learn's
         try:
             return function(*args, **options)

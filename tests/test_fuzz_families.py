@@ -164,7 +164,7 @@ def check_activation(rng, member):
         delta, gap = member.log_mean_exp(tau), member.log_mean_exp_gap(tau)
         assert_none(~delta.isfinite(), member, delta)
         assert_none(~gap.isfinite() | (gap < 0), member, gap)
-        if not isinstance(member, families.Gaussian):
+        if not isinstance(member, (families.Gaussian, families.LogNormal)):  # whose u(x) takes any sign
             assert_none(delta > 1e-12, member, delta)
 
 
@@ -292,6 +292,20 @@ def test_powers_of_beta_variables_take_bounded_work(t, record_property):
             assert abs(once - exact[0]) <= 1e-10 * abs(exact[0]) + 1e-300
             assert abs(gap - (exact[1] - 2 * exact[0])) <= 1e-10 * abs(exact[1] - 2 * exact[0]) + 1e-290
     record_property("inputs", n)
+
+
+@pytest.mark.parametrize("case", cases.ALL, ids=lambda case: case.name)
+def test_scores_of_any_member_are_finite(case, record_property):
+    """The CRPS of any finite number under any member, closed form or not."""
+    rng, n = generator(f"crps {case.name}"), 500
+    for _ in range(rounds(2)):
+        member = members(case, rng, n, torch.float64)
+        y = values(case, rng, member)
+        y = torch.where(y.isfinite() & (member.support.check(y) | ~torch.tensor(member.support.is_discrete)), y, 0.0)
+        score = member.crps(y)
+        wrong = ~score.isfinite() | (score < 0)
+        assert not wrong.any(), [member[wrong][0], y[wrong][0], score[wrong][0]]
+    record_property("inputs", rounds(2) * n)
 
 
 TWINS = {  # distribution functions that scipy is known to get right

@@ -29,6 +29,8 @@ MAKERS = {
     "squared_error": L.SquaredError,
     "gamma": lambda: L.GammaAmounts(TARGETS),
     "gamma_elbo": lambda: L.GammaAmounts(TARGETS, elbo=0.5),
+    "lognormal": lambda: L.LogNormalAmounts(TARGETS),
+    "varying_lognormal": lambda: L.HeteroscedasticLogNormal(TARGETS),
     "poisson": L.PoissonCounts,
     "negative_binomial": lambda: L.NegativeBinomialCounts(TARGETS),
     "beta": lambda: L.BetaProportions(TARGETS),
@@ -193,6 +195,7 @@ SCORED = {
     "gaussian": families.Gaussian,
     "gamma": families.Gamma,
     "beta": families.Beta,
+    "log_normal": families.LogNormal,
     "negative_binomial": families.NegativeBinomial,
 }
 
@@ -232,9 +235,6 @@ def test_disagreeing_members_have_a_finite_variance():
 
 SCORES = {
     metrics.crps_gaussian: ("real", "positive", "real"),
-    metrics.crps_gamma: ("positive", "positive", "real"),
-    metrics.crps_beta: ("positive", "positive", "real"),
-    metrics.crps_negative_binomial: ("positive", "below_one", "count"),
     metrics.gaussian_nll: ("real", "positive", "real"),
     metrics.rmse: ("real", "real"),
 }

@@ -77,6 +77,7 @@ def transposed(linear: nn.Linear) -> nn.Linear:
 
 
 HEADS = {
+    **{kind.__name__: kind(2, replicas=(3,)) for kind in likelihoods.ALL if "targets" in kind.arguments},
     "noise": likelihoods.GaussianNoise(3, elbo=0.25, replicas=(2,)),
     "heteroscedastic": likelihoods.HeteroscedasticGaussian(2, elbo=1.0),
     "amounts": likelihoods.GammaAmounts(2),

@@ -26,6 +26,7 @@ def test_good_targets_pass(case):
         (L.SquaredError(), [[np.inf], [0.0]], r"got inf \(1 of 2 values are wrong\)"),
         (L.GammaAmounts(), [[1.0], [-2.0]], "GammaAmounts expects targets > 0, got -2"),
         (L.GammaAmounts(), [[0.0]], "got 0. Targets of any sign need a Gaussian likelihood"),
+        (L.LogNormalAmounts(), [[0.0], [3.0]], "LogNormalAmounts expects targets > 0, got 0"),
         (L.PoissonCounts(), [[1.5]], "PoissonCounts expects targets that are counts 0, 1, 2, …, got 1.5"),
         (L.NegativeBinomialCounts(), [[-1.0]], "counts 0, 1, 2, …, got -1"),
         (L.BetaProportions(), [[1.0]], r"BetaProportions expects targets in \(0, 1\), got 1. Scale them"),

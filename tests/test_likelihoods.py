@@ -67,6 +67,14 @@ CASES = [
     Case("kl_to_target", _known(L.KLToTarget, 0.05), REALS, lambda o: o, lambda o: 0.0),
     Case("squared_error", _known(L.SquaredError), REALS, lambda o: o, lambda o: 0.0),
     Case("gamma", _learnt(L.GammaAmounts, 0.7), AMOUNTS, np.exp, lambda o: np.exp(2 * o - 0.7)),
+    Case(
+        "lognormal",
+        _learnt(L.LogNormalAmounts, 0.0, -1.2),
+        AMOUNTS,
+        lambda o: np.exp(o + np.exp(-1.2) / 2),
+        lambda o: np.exp(2 * o + np.exp(-1.2)) * np.expm1(np.exp(-1.2)),
+    ),
+    Case("varying_lognormal", _learnt(L.HeteroscedasticLogNormal, 0.5, -1.2), AMOUNTS),
     Case("poisson", _known(L.PoissonCounts), COUNTS, np.exp, np.exp),
     Case(
         "negative_binomial",
@@ -93,8 +101,9 @@ CASES = [
 ]
 NAMED = {case.name: case for case in CASES}
 by_name = pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
-PROPER = [case for case in CASES if case.name not in ("gaussian", "heteroscedastic", "kl_to_target", "squared_error")]
-PROPER = [case for case in PROPER if case.name != "sigmoids"]  # their loss is -log p(y) of the prediction
+TWO_LOSSES = ("heteroscedastic", "varying_lognormal")  # of the mean and of the noise
+OTHERS = (*TWO_LOSSES, "gaussian", "kl_to_target", "squared_error", "sigmoids")
+PROPER = [case for case in CASES if case.name not in OTHERS]  # their loss is -log p(y) of the prediction
 HEADS = [case for case in CASES if case.mean is not None]
 
 
@@ -222,8 +231,8 @@ def test_losses_and_gradients_are_finite_everywhere(case):
         assert all(gradient is None or gradient.isfinite().all() for gradient in gradients)
 
 
-@pytest.mark.parametrize("case", [case for case in CASES if case.name != "heteroscedastic"], ids=lambda case: case.name)
-def test_gradients(case):  # those of the heteroscedastic one are of two losses
+@pytest.mark.parametrize("case", [case for case in CASES if case.name not in TWO_LOSSES], ids=lambda case: case.name)
+def test_gradients(case):
     o, likelihood = case.latent(), case.make().double()
     o = Moments(o.mean.abs() + 0.1, o.variance) if case.name.startswith("direct") else o
     if case.name == "direct_beta":

@@ -11,7 +11,6 @@ import torch
 from scipy import integrate, optimize, stats
 
 from torchnpn import families
-from torchnpn.estimators.scores import crps
 from torchnpn.families import ExponentialFamily
 from torchnpn.likelihoods import Categorical, Mixture, VarianceParts, mixed, mixture_parts
 
@@ -42,15 +41,24 @@ class Case(NamedTuple):
         return [float(np.floor(x)) if self.is_count else float(x) for x in ends]
 
 
+FAMILIES = {**families.BY_NAME, "log_normal": families.LogNormal}
+
+
 def case(name: str, *parameters: tuple[float, float]) -> Case:
     build = {
         "gaussian": lambda m, s: stats.norm(m, np.sqrt(s)),
         "gamma": lambda c, d: stats.gamma(c, scale=1 / d),
         "beta": stats.beta,
+        "log_normal": lambda m, s: stats.lognorm(np.sqrt(s), scale=np.exp(m)),
         "negative_binomial": lambda n, p: stats.nbinom(n, 1 - p),
     }[name]
     label = f"{name}{list(parameters)}".replace(" ", "")
-    return Case(label, families.BY_NAME[name], list(parameters), [build(*one) for one in parameters])
+    return Case(
+        label,
+        {**families.BY_NAME, "log_normal": families.LogNormal}[name],
+        list(parameters),
+        [build(*one) for one in parameters],
+    )
 
 
 CASES = [
@@ -61,6 +69,8 @@ CASES = [
     case("gamma", (0.3, 1), (50, 2)),
     case("beta", (2, 3), (3, 2.5)),
     case("beta", (0.8, 0.7), (40, 2), (3, 90)),
+    case("log_normal", (0, 1), (0.5, 0.7), (-0.3, 2)),
+    case("log_normal", (3, 0.01), (3.2, 0.02)),
     case("negative_binomial", (2, 0.5), (3, 0.6), (2.5, 0.3)),
     case("negative_binomial", (1e8, 3e-8), (0.2, 0.9)),
 ]
@@ -214,5 +224,5 @@ def test_crps(case, tolerance):
         targets = [0.01, 0.5, 0.95]
     if case.is_count:
         targets = [0.0, *map(np.round, targets)]
-    found = [crps(case.mixture, np.array(y, dtype=float)) for y in targets]
+    found = [case.mixture.crps(y).item() for y in targets]
     np.testing.assert_allclose(found, [crps_by_definition(case, y) for y in targets], rtol=tolerance)

@@ -21,13 +21,13 @@ from torchnpn.cli.console import bars, say, show_figures
 from torchnpn.cli.errors import fail, writing
 from torchnpn.cli.options import FitOptions
 from torchnpn.estimators import NPNClassifier, NPNRegressor
+from torchnpn.likelihoods import BY_NAME
 from torchnpn.report import printable
 from torchnpn.tables.record import NLL
 from torchnpn.training import resolve_device
 
 _MOST_WEIGHTS = 20_000_000  # of all networks: a gigabyte with gradients and the optimizer's averages
 _STRONG_PRIOR = {"class": 3.0}  # kl_weight where the usual one overfits; 10 for numbers
-_SIMPLER = {"negative_binomial": "poisson", "gamma": "gaussian", "beta": "gaussian"}
 _MOST_NAMED = 5  # columns that are left out for the same reason, each in a line of its own
 NOTE, WARNING = "yellow", "bold red"
 
@@ -146,7 +146,7 @@ def _best(
 def _attempts(target: tables.Target, hidden: tuple[int, ...] | None) -> list[Attempt]:
     """What a person would try next: a stronger prior, then also a simpler model."""
     strong = {"kl_weight": _STRONG_PRIOR.get(target.family, 10.0)}
-    family = _SIMPLER.get(target.family, target.family)
+    family = target.family if target.is_class else target.likelihood.simpler or target.family
     noise = {"noise": "constant"} if family == "gaussian" else {}
     simple = f"a linear model{'' if family == target.family else f' of family {family}'}"
     return [
@@ -189,7 +189,7 @@ def _read(options: FitOptions, progress: Callable[[float], None]) -> tuple[Data,
         lambda share: progress(share / 2),
         decimal=options.decimal,
         missing=options.missing,
-        numbers=[*use, name] if options.family in tables.FAMILIES else use,
+        numbers=[*use, name] if options.family in BY_NAME else use,
     )
     if found.total is not None:
         table = table.head(found.rows)

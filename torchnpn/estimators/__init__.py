@@ -3,11 +3,12 @@
 from torchnpn.estimators.autoencoder import NPNAutoencoder
 from torchnpn.estimators.bayesian_logistic import BayesianLogisticRegression
 from torchnpn.estimators.classifier import NPNClassifier
-from torchnpn.estimators.predictive import ArrayMoments, ClassPredictive, Interval, Predictive
+from torchnpn.estimators.predictive import ArrayMoments, ArrayVarianceParts, ClassPredictive, Interval, Predictive
 from torchnpn.estimators.regressor import NPNRegressor
 
 __all__ = [
     "ArrayMoments",
+    "ArrayVarianceParts",
     "BayesianLogisticRegression",
     "ClassPredictive",
     "Interval",

@@ -17,9 +17,9 @@ from torchnpn.estimators.base import NPNEstimator, Progress
 from torchnpn.estimators.ensemble import replicas_of
 from torchnpn.estimators.inputs import Inputs, check_variance
 from torchnpn.estimators.labels import distinct_labels, places_among
-from torchnpn.estimators.predictive import ClassPredictive
+from torchnpn.estimators.predictive import ArrayVarianceParts, ClassPredictive
 from torchnpn.estimators.validation import check_enough_rows, check_progress, checked_weight, score_weight, short
-from torchnpn.likelihoods import Likelihood, ScaledSoftmax, VarianceParts, mixed
+from torchnpn.likelihoods import Likelihood, ScaledSoftmax, mixed
 
 Array = NDArray[Any]
 _LEAST = np.finfo(np.float64).tiny
@@ -196,12 +196,12 @@ class NPNClassifier(ClassifierMixin, NPNEstimator):  # type: ignore[misc]
         distinct_labels(y)  # which says in words what cannot be compared
         return float(super().score(X, y, score_weight(sample_weight)))
 
-    def predict_variance(self, X: Any, *, X_variance: Any = None) -> VarianceParts:
+    def predict_variance(self, X: Any, *, X_variance: Any = None) -> ArrayVarianceParts:
         """Variance p (1 - p) of each class (rows, classes), and its epistemic and aleatoric parts."""
         check_is_fitted(self, "network_")
         with torch.no_grad():
             parts = self._variance_parts(self._latent(X, X_variance))
-        return VarianceParts(*(part.numpy() for part in parts))  # type: ignore[arg-type]
+        return ArrayVarianceParts(*(part.numpy() for part in parts))
 
     def log_likelihood(self, X: Any, y: Any, *, X_variance: Any = None) -> Array:
         """log p(label) of each row in nats."""

@@ -10,9 +10,8 @@ from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
 from torchnpn.estimators.labels import places_among
-from torchnpn.estimators.scores import crps
 from torchnpn.estimators.validation import generator_of, real_numbers, short
-from torchnpn.families import ExponentialFamily
+from torchnpn.families import Distribution
 from torchnpn.likelihoods import Categorical, Mixture
 
 Array = NDArray[Any]
@@ -20,10 +19,18 @@ _MOST_DRAWS = 10**9  # in one call: 8 GB
 
 
 class ArrayMoments(NamedTuple):
-    """Mean and variance as numpy arrays of one shape: what estimators return of codes and decisions."""
+    """Mean and variance as numpy arrays of one shape: what `Moments` is for tensors."""
 
     mean: Array
     variance: Array
+
+
+class ArrayVarianceParts(NamedTuple):
+    """The parts of `VarianceParts` as arrays: total = epistemic + aleatoric."""
+
+    total: Array
+    epistemic: Array  # what more data would take away
+    aleatoric: Array  # what no data takes away
 
 
 class Interval(NamedTuple):
@@ -39,11 +46,11 @@ class Predictive:
     Arrays have one entry for each row, and a second dimension where the target has several columns.
 
     Args:
-        distribution: A member of a family whose tensors have shape (rows, targets), or a mixture of such members.
+        distribution: Of shape (rows, targets): a member of a family, or a mixture of such members.
         flat: Whether the target is a single column, so that arrays are (rows,).
     """
 
-    def __init__(self, distribution: ExponentialFamily | Mixture, flat: bool = True) -> None:
+    def __init__(self, distribution: Distribution, flat: bool = True) -> None:
         self.distribution, self._flat = distribution, flat
 
     @property
@@ -85,8 +92,7 @@ class Predictive:
 
     def crps(self, y: ArrayLike) -> Array:
         """Continuous ranked probability score ∫ (P(target ≤ t) - 1{y ≤ t})² dt of each row, in units of y."""
-        score = crps(self.distribution, self._tensor(y).numpy())
-        return score[:, 0] if self._flat else score
+        return self._array(self.distribution.crps(self._tensor(y)))
 
     def sample(self, n: int = 1, random_state: Any = None) -> Array:
         """`n` draws for each row, shape (n, rows) or (n, rows, targets); the same for the same whole `random_state`."""
@@ -99,6 +105,11 @@ class Predictive:
             )
         generator = torch.Generator().manual_seed(generator_of(random_state).integers(2**62).item())
         return self._array(self.distribution.sample(int(n), generator))
+
+    def __getitem__(self, rows: Any) -> Predictive:
+        """The predictions of some rows: a slice, a mask or a list of row numbers."""
+        number = isinstance(rows, (int, np.integer)) and not isinstance(rows, bool)
+        return Predictive(self.distribution[np.arange(len(self))[[rows] if number else rows]], self._flat)
 
     def __len__(self) -> int:
         return int(self.distribution.batch_shape[0])

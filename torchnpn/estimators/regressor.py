@@ -9,6 +9,7 @@ import torch
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import RegressorMixin
 from sklearn.utils.validation import check_is_fitted
+from torch.distributions import constraints
 
 from torchnpn.estimators import state
 from torchnpn.estimators.atomic import all_or_nothing
@@ -16,9 +17,8 @@ from torchnpn.estimators.base import NPNEstimator, Progress
 from torchnpn.estimators.ensemble import replicas_of
 from torchnpn.estimators.inputs import Inputs, check_variance
 from torchnpn.estimators.plan import Plan, regression_steps, units
-from torchnpn.estimators.predictive import Interval, Predictive
-from torchnpn.estimators.target_limits import check_targets, check_units, in_network_units
-from torchnpn.estimators.targets import KINDS, VARYING_NOISE, Kind, Units, in_units, parts_in_units
+from torchnpn.estimators.predictive import ArrayMoments, ArrayVarianceParts, Interval, Predictive
+from torchnpn.estimators.target_limits import check_size, check_units, in_network_units
 from torchnpn.estimators.validation import (
     check_choice,
     check_enough_rows,
@@ -27,8 +27,8 @@ from torchnpn.estimators.validation import (
     real_numbers,
     score_weight,
 )
-from torchnpn.likelihoods import Likelihood, VarianceParts, mixed
-from torchnpn.moments import Moments
+from torchnpn.families import Distribution
+from torchnpn.likelihoods import BY_NAME, Likelihood, Units, mixed
 from torchnpn.nn import Linear, MeanAndNoise, Sequential
 
 Array = NDArray[Any]
@@ -41,13 +41,15 @@ class NPNRegressor(RegressorMixin, NPNEstimator):  # type: ignore[misc]
     training mean and variance of its feature. Sparse X is scaled, not centred.
 
     Args:
-        family: What the target is: "gaussian" (any number), "gamma" (positive amounts), "poisson" or
-            "negative_binomial" (counts, the second with more spread than chance gives), "beta" (proportions).
+        family: What the target is: "gaussian" (any number), "gamma" (positive amounts), "lognormal" (positive
+            amounts over several powers of ten), "poisson" or "negative_binomial" (counts, the second with more spread
+            than chance gives), "beta" (proportions).
         hidden: Units of each hidden layer; None chooses one layer by the number of rows: of 50 units, or of 100 from
             20,000 rows on.
         activation: Name of a map, such as "relu", "tanh", "silu".
-        noise: For the Gaussian family: "varying", to learn how the noise depends on the features, or "constant". The
-            mean is learnt in the same way either way; the other families have a spread of their own.
+        noise: For the families "gaussian" and "lognormal": "varying", to learn how the noise depends on the features,
+            or "constant". The mean, of the log for the second, is learnt in the same way either way; the other families
+            have a spread of their own.
         missing: What NaN in X stands for: "marginal", the mean and variance of its feature in the training rows; or
             "conditional", those given the other values of its row, better where features say much about each other.
         dropout: Probability of dropping a hidden unit in training.
@@ -100,7 +102,8 @@ class NPNRegressor(RegressorMixin, NPNEstimator):  # type: ignore[misc]
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.target_tags.multi_output = True
-        tags.target_tags.positive_only = isinstance(self.family, str) and self.family == "gamma"
+        kind = BY_NAME.get(self.family) if isinstance(self.family, str) else None
+        tags.target_tags.positive_only = kind is not None and kind.support is constraints.positive
         return tags
 
     # Learning ----------------------------------------------------------------------------------------------------
@@ -143,33 +146,35 @@ class NPNRegressor(RegressorMixin, NPNEstimator):  # type: ignore[misc]
         first = not hasattr(self, "network_")
         X, y = self._check_rows(X, y, reset=first, multi_output=True, y_numeric=True)
         weight = checked_weight(sample_weight, X)
-        t = self._begin(X, y, weight) if first else self._in_network_units(y)
+        if first:
+            t = self._begin(X, y, weight)
+        else:
+            t = in_network_units(self.likelihood_, self._checked_columns(y, self.likelihood_), self.units_)
         self._train_on(self.inputs_.moments(X, check_variance(X_variance, X)), t, weight)
         return self
 
     @property
-    def _kind(self) -> Kind:
-        check_choice("family", self.family, KINDS)
+    def _kind(self) -> type[Likelihood]:
+        check_choice("family", self.family, BY_NAME)
         check_choice("noise", self.noise, ("constant", "varying"))
-        return VARYING_NOISE if self.family == "gaussian" and self.noise == "varying" else KINDS[self.family]
+        kind = BY_NAME[self.family]
+        return kind.varying_noise or kind if self.noise == "varying" else kind
 
     def _begin(self, X: Any, y: Array, weight: Array | None, subsets: Array | None = None) -> Array:
         """Scales, and a network whose output starts at the mean of the targets; the targets in its units."""
         kind = self._kind
         self._flat = y.ndim == 1
-        columns = _columns(y)
-        self.n_outputs_ = int(columns.shape[1])
-        likelihood = kind.likelihood(self.n_outputs_, self._replicas)
-        likelihood.check_targets(torch.from_numpy(columns))
-        check_targets(self.family, columns)
+        self.n_outputs_ = 1 if self._flat else int(y.shape[1])
+        likelihood = kind.for_targets(self.n_outputs_, self._replicas)
+        columns = self._checked_columns(y, likelihood)
         seen = len(y) if subsets is None else subsets.shape[1]
         self.hidden_ = units(seen) if self.hidden is None else tuple(self.hidden)
         self.inputs_ = Inputs.learn(X, weight, self.missing)
         self.units_ = kind.units(columns, weight)
         check_units(self.units_)
         self._start(seen, X.shape[1], likelihood.outputs(self.n_outputs_), likelihood)
-        t = self._in_network_units(y)
-        start = kind.start(np.average(t, axis=0, weights=weight))
+        t = in_network_units(likelihood, columns, self.units_)
+        start = kind.start(t, weight)
         last = self.network_[-1]
         last = last.mean if isinstance(last, MeanAndNoise) else last
         assert isinstance(last, Linear) and last.bias is not None
@@ -180,9 +185,8 @@ class NPNRegressor(RegressorMixin, NPNEstimator):  # type: ignore[misc]
     def _build(
         self, n_in: int, n_out: int, generator: torch.Generator | None = None, replicas: tuple[int, ...] = ()
     ) -> Sequential:
-        varying = self._kind is VARYING_NOISE
-        network = self._network(self._sizes(n_in, n_out // 2 if varying else n_out), generator, replicas)
-        if varying:
+        network = self._network(self._sizes(n_in, self.n_outputs_), generator, replicas)
+        if n_out == 2 * self.n_outputs_:  # one more for the noise of each target
             mean = network[-1]
             assert isinstance(mean, Linear)
             network[-1] = MeanAndNoise(mean.in_features, mean.out_features, replicas=replicas, generator=generator)
@@ -197,17 +201,22 @@ class NPNRegressor(RegressorMixin, NPNEstimator):  # type: ignore[misc]
             super()._check_hidden(hidden)
 
     def _plan(self, rows: int) -> Plan:
-        steps = regression_steps(rows) if self.family == "gaussian" else self._steps
+        steps = regression_steps(rows) if self._kind.gains_from_steps else self._steps
         return Plan.of(rows, self.batch_size, self.max_epochs, steps, self._most_epochs)
 
     def _least_kl(self, likelihood: Likelihood) -> float | Array:
-        return self._kind.least_kl(likelihood)
+        return likelihood.least_kl()
 
-    def _in_network_units(self, y: Array) -> Array:  # (rows,) or (rows, targets) -> (rows, targets)
-        columns = _columns(y)
+    def _checked_columns(
+        self, y: Array, likelihood: Likelihood
+    ) -> Array:  # (rows,) or (rows, targets) -> (rows, targets)
+        """Targets in float64, in memory of their own: torch takes neither read-only nor reversed arrays."""
+        columns = np.array(y, dtype=np.float64, order="C").reshape(len(y), -1)
         if columns.shape[1] != self.n_outputs_:
             raise ValueError(f"y expects {self.n_outputs_} targets, as in the first call, got {columns.shape[1]}.")
-        return in_network_units(self.family, columns, self.units_)
+        likelihood.check_targets(torch.from_numpy(columns))
+        check_size(likelihood, self.family, columns)
+        return columns
 
     # Predicting --------------------------------------------------------------------------------------------------
 
@@ -218,24 +227,26 @@ class NPNRegressor(RegressorMixin, NPNEstimator):  # type: ignore[misc]
 
     def predict_dist(self, X: Any, *, X_variance: Any = None) -> Predictive:
         """The predictive distribution of each row."""
-        check_is_fitted(self, "network_")
-        with torch.no_grad():
-            distribution = in_units(self.likelihood_.predict(self._latent(X, X_variance)), self.units_)  # type: ignore[arg-type]
-        return Predictive(mixed(distribution) if replicas_of(self.network_) else distribution, self._flat)  # type: ignore[arg-type]
+        each = self._each_predicts(X, X_variance)
+        return Predictive(mixed(each) if replicas_of(self.network_) else each, self._flat)
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """The coefficient of determination R² of the predicted means."""
         return float(super().score(X, real_numbers(y, "y"), score_weight(sample_weight)))
 
-    def predict_members(self, X: Any, *, X_variance: Any = None) -> Moments:
+    def predict_members(self, X: Any, *, X_variance: Any = None) -> ArrayMoments:
         """Mean and variance that each network alone predicts, as arrays (n_estimators, rows) or (…, rows, targets)."""
-        check_is_fitted(self, "network_")
-        with torch.no_grad():
-            each = in_units(self.likelihood_.predict(self._latent(X, X_variance)), self.units_)  # type: ignore[arg-type]
+        each = self._each_predicts(X, X_variance)
         parts = (
             part.numpy() if replicas_of(self.network_) else part.numpy()[None] for part in (each.mean, each.variance)
         )
-        return Moments(*(part[..., 0] if self._flat else part for part in parts))  # type: ignore[arg-type]
+        return ArrayMoments(*(part[..., 0] if self._flat else part for part in parts))
+
+    @torch.no_grad()
+    def _each_predicts(self, X: Any, X_variance: Any) -> Distribution:  # (*replicas, rows, targets)
+        """What the network, or each of several, predicts, in the units of y."""
+        check_is_fitted(self, "network_")
+        return self.likelihood_.predict(self._latent(X, X_variance)).scaled(*map(torch.from_numpy, self.units_))
 
     def predict_interval(self, X: Any, level: float = 0.9, *, X_variance: Any = None) -> Interval:
         """Central intervals that hold a new target with probability `level`, as (low, high)."""
@@ -245,12 +256,12 @@ class NPNRegressor(RegressorMixin, NPNEstimator):  # type: ignore[misc]
         """Quantiles of each row: (rows,) for a number q, (rows, len(q)) for several."""
         return self.predict_dist(X, X_variance=X_variance).quantile(q)
 
-    def predict_variance(self, X: Any, *, X_variance: Any = None) -> VarianceParts:
+    def predict_variance(self, X: Any, *, X_variance: Any = None) -> ArrayVarianceParts:
         """Variance of each row, and its parts: epistemic, which more data would take away, and aleatoric."""
         check_is_fitted(self, "network_")
         with torch.no_grad():
-            parts = parts_in_units(self._variance_parts(self._latent(X, X_variance)), self.units_)
-        return VarianceParts(*(part[:, 0].numpy() if self._flat else part.numpy() for part in parts))  # type: ignore[arg-type]
+            parts = self._variance_parts(self._latent(X, X_variance)).scaled(torch.from_numpy(self.units_.scale))
+        return ArrayVarianceParts(*(part[:, 0].numpy() if self._flat else part.numpy() for part in parts))
 
     def log_likelihood(self, X: Any, y: Any, *, X_variance: Any = None) -> Array:
         """log p(y) of each row in nats, summed over its targets."""
@@ -284,9 +295,4 @@ class NPNRegressor(RegressorMixin, NPNEstimator):  # type: ignore[misc]
         )
         state.check_scale(self.units_.scale, self.units_.shift, "units")
         state.check_squares(self.units_.scale, "units")
-        return self._kind.likelihood(self.n_outputs_, self._replicas)
-
-
-def _columns(y: Array) -> Array:  # (rows,) or (rows, targets) -> (rows, targets)
-    """Targets in float64, in memory of their own: torch takes neither read-only nor reversed arrays."""
-    return np.array(y, dtype=np.float64, order="C").reshape(len(y), -1)
+        return self._kind.for_targets(self.n_outputs_, self._replicas)

@@ -6,25 +6,26 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from torch.distributions import constraints
 
-from torchnpn.estimators.targets import Units
+from torchnpn.likelihoods import Likelihood, Units
 
 Array = NDArray[Any]
 _LARGEST, _SMALLEST = 1e130, 1e-130  # of targets and their spread: variances are float64 numbers yet
 _LARGEST_COUNT = 1e12  # means of counts are taken as they are up to 1e13
-_COUNTS = ("poisson", "negative_binomial")
 _LARGEST_STANDARDISED = 1e15  # whose square is a float32 number yet
 _LEAST_POSITIVE = 1e-30  # of a proportion, or of an amount over the mean one; its logarithm counts
 _BELOW_ONE = np.nextafter(np.float32(1), np.float32(0))
 
 
-def check_targets(family: str, y: Array) -> None:
-    """Raise for targets (rows, targets) that are in the family's support, but too large."""
-    limit = _LARGEST_COUNT if family in _COUNTS else _LARGEST
+def check_size(likelihood: Likelihood, family: str, y: Array) -> None:
+    """Raise for targets (rows, targets) that are in the likelihood's support, but too large."""
+    is_count = likelihood.support.is_discrete
+    limit = _LARGEST_COUNT if is_count else _LARGEST
     largest = np.abs(y).max(axis=0)
     if not (largest <= limit).all():
         column = int(largest.argmax())
-        advice = 'Take family="gamma".' if family in _COUNTS else "Divide y by a power of ten."
+        advice = 'Take family="gamma".' if is_count else "Divide y by a power of ten."
         raise ValueError(
             f'family="{family}" expects targets up to {limit:g} in size, got {largest[column]:.4g} in column {column} '
             f"of y (from 0). {advice}"
@@ -41,21 +42,23 @@ def check_units(units: Units) -> None:
         )
 
 
-def in_network_units(family: str, y: Array, units: Units) -> Array:
+def in_network_units(likelihood: Likelihood, y: Array, units: Units) -> Array:
     """t of y = shift + scale · t in float32; proportions are rounded to float32 numbers below 1."""
     with np.errstate(over="ignore"):
         t = (y - units.shift) / units.scale
+    is_share = likelihood.support is constraints.unit_interval
+    is_positive = is_share or likelihood.support is constraints.positive
     wrong = ~(np.abs(t) <= _LARGEST_STANDARDISED)
-    if family in ("gamma", "beta"):
+    if is_positive:
         wrong |= t < _LEAST_POSITIVE
     if wrong.any():
         row, column = np.argwhere(wrong)[0]
-        low = f"from {_LEAST_POSITIVE:g} " if family in ("gamma", "beta") else ""
-        unit = {"gamma": " times their mean", "beta": ""}.get(family, " times their spread")
-        high = 1.0 if family == "beta" else _LARGEST_STANDARDISED
+        low = f"from {_LEAST_POSITIVE:g} " if is_positive else ""
+        unit = " times their spread" if units.shift.any() else " times their mean" if (units.scale != 1).any() else ""
+        high = 1.0 if is_share else _LARGEST_STANDARDISED
         raise ValueError(
             f"y expects targets {low}up to {high:g}{unit} in the first training rows, got {y[row, column]:.4g} in row "
             f"{row}, column {column} (both from 0). Look for a wrong unit or a code for missing values."
         )
     rounded: Array = t.astype(np.float32)
-    return np.minimum(rounded, _BELOW_ONE) if family == "beta" else rounded
+    return np.minimum(rounded, _BELOW_ONE) if is_share else rounded

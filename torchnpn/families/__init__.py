@@ -6,12 +6,14 @@ from torchnpn._text import did_you_mean
 from torchnpn.families.base import ExponentialFamily
 from torchnpn.families.bernoulli import Bernoulli
 from torchnpn.families.beta import Beta
+from torchnpn.families.distribution import Distribution
 from torchnpn.families.divergence import kl
 from torchnpn.families.gamma import Gamma
 from torchnpn.families.gaussian import Gaussian
 from torchnpn.families.gumbel import Gumbel
 from torchnpn.families.inverse_gamma import InverseGamma
 from torchnpn.families.inverse_gaussian import InverseGaussian
+from torchnpn.families.log_normal import LogNormal
 from torchnpn.families.negative_binomial import NegativeBinomial
 from torchnpn.families.pareto import Pareto
 from torchnpn.families.poisson import Poisson
@@ -23,6 +25,7 @@ __all__ = [
     "BY_NAME",
     "Bernoulli",
     "Beta",
+    "Distribution",
     "ExponentialFamily",
     "Gamma",
     "Gaussian",
@@ -30,6 +33,7 @@ __all__ = [
     "Gumbel",
     "InverseGamma",
     "InverseGaussian",
+    "LogNormal",
     "NegativeBinomial",
     "Pareto",
     "Poisson",

@@ -10,11 +10,11 @@ from typing import Any, ClassVar, Self
 import numpy as np
 import torch
 from torch import Tensor
-from torch.distributions import Distribution, constraints
+from torch.distributions import constraints
 from torch.distributions.constraints import Constraint
 from torch.utils import _pytree as pytree
 
-from torchnpn.families import checks, quantiles
+from torchnpn.families import checks, crps, quantiles
 from torchnpn.families.tails import Array, Tails
 from torchnpn.finite import cast, clamped, entering
 from torchnpn.moments import Moments
@@ -154,7 +154,7 @@ class ExponentialFamily:
 
     # A distribution's daily work -------------------------------------------------------------------------------
 
-    def to_torch(self, validate_args: bool | None = None) -> Distribution:
+    def to_torch(self, validate_args: bool | None = None) -> torch.distributions.Distribution:
         """The same distribution as an object of `torch.distributions`."""
         raise NotImplementedError(f"torch.distributions has no {type(self).__name__}.")
 
@@ -258,6 +258,38 @@ class ExponentialFamily:
             return quantiles.search(self.tails, q, *quantiles.cantelli(mean, np.sqrt(variance), q), discrete=True)
         return quantiles.search(self.tails, q, self._ends[0])
 
+    def crps(self, y: Tensor | float) -> Tensor:
+        """Continuous ranked probability score ∫ (P(x ≤ t) - 1{y ≤ t})² dt of `y`, in float64; carries no gradient.
+
+        In the units of y, and never negative: smaller is better. For counts `y` must be a count.
+        """
+        values = torch.as_tensor(y, dtype=torch.float64).detach().cpu()
+        name = f"{type(self).__name__}.crps"
+        checks.require(values.isfinite(), values, f"{name} expects finite numbers")
+        if self.support.is_discrete:
+            checks.require(self.support.check(values), values, f"{name} expects counts")
+        shape = np.broadcast_shapes(tuple(values.shape), tuple(self.batch_shape))
+        with np.errstate(all="ignore"):
+            score = self._crps(np.broadcast_to(values.numpy(), shape))
+        return clamped(torch.as_tensor(np.maximum(score, 0.0), device=self.device), self.dtype)
+
+    def _crps(self, y: Array) -> Array:
+        """Of numbers of the member's shape or a larger one: by quadrature, if the family has no closed form."""
+        if self.support.is_discrete:
+            low, high = (np.broadcast_to(_float64(self.quantile(q)), y.shape) for q in (crps.TAIL, 1 - crps.TAIL))
+            return crps.by_counting(self.tails, y, low, high)
+        return crps.by_quantiles(lambda q: np.clip(self._quantile(q), *self._ends), self.tails(y), y)
+
+    def scaled(self, shift: Tensor, scale: Tensor) -> Self:
+        """The distribution of shift + scale · x for scale > 0.
+
+        Raises:
+            ValueError: Where that is not a member of the family.
+        """
+        if bool((shift != 0).any()) or bool((scale != 1).any()):
+            raise ValueError(f"{type(self).__name__} cannot be shifted or scaled: the result is of no family.")
+        return self
+
     @property
     def _ends(self) -> tuple[float, float]:
         """The ends of the support."""
@@ -288,6 +320,11 @@ class ExponentialFamily:
     @property
     def device(self) -> torch.device:
         return self._tensors()[0].device
+
+    def __getitem__(self, rows: Any) -> Self:
+        """The members at these places of the batch."""
+        shape = self.batch_shape
+        return self._apply(lambda tensor: tensor.expand(shape)[rows])
 
     def to(self, *args: Any, **kwargs: Any) -> Self:
         """The same member with its tensors moved or cast as by `Tensor.to`."""

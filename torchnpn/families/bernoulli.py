@@ -97,6 +97,11 @@ class Bernoulli(ExponentialFamily):
         (p,) = self._numpy()
         return np.asarray(np.where(q <= 0.5, q > 1 - p, p > 1 - q), dtype=np.float64)
 
+    def _crps(self, y: Array) -> Array:
+        """(p - y)² for y = 0 and 1."""
+        (p,) = self._numpy()
+        return np.asarray((p - y) ** 2)
+
     def _extremes(self) -> tuple[Array | float, Array | float]:
         (p,) = self._numpy()
         return 0.0, (p > 0).astype(np.float64)

@@ -12,13 +12,15 @@ from scipy import special, stats
 from torch import Tensor
 from torch.distributions import constraints
 
-from torchnpn.families import checks, stirling, tails
+from torchnpn.families import checks, gamma, stirling, tails
 from torchnpn.families.base import ExponentialFamily, zero_if_point
+from torchnpn.families.crps import NORMAL, rising_half
 from torchnpn.families.deviance import deviance, excess
 from torchnpn.families.gamma import log_draw
 from torchnpn.families.limits import eps, stored, widened
 from torchnpn.families.tails import Array, Tails
 from torchnpn.finite import clamped, entering
+from torchnpn.metrics.crps import normal
 from torchnpn.moments import Moments
 
 
@@ -126,6 +128,33 @@ class Beta(ExponentialFamily):
         value = special.betaincinv(np.where(regular, c, 1.0), np.where(regular, d, 1.0), q)
         regular &= np.isfinite(value)
         return value if regular.all() else np.where(regular, value, super()._quantile(q))
+
+    def _crps(self, y: Array) -> Array:
+        """y (2F_c(y) - 1) - m (2F_(c+1)(y) - 1) - ½ E|X - X'|, with m = c/(c + d).
+
+        ½ E|X - X'| = (c)_½ (d)_½ / (√π (c + d) (c + d)_½), where (x)_½ = Γ(x + ½)/Γ(x): Legendre's duplication formula
+        in 2 B(2c, 2d)/((c + d) B(c, d)²), which is 0/0 in floating point for c + d ≥ 600.
+        """
+        c, d = self._numpy()
+        near_zero, near_one = d > _GAMMA * np.maximum(c, 1), c > _GAMMA * np.maximum(d, 1)
+        n = 0.5 * c + 0.5 * d  # half of the sum, which may overflow
+        mean, rest = 0.5 * c / n, 0.5 * d / n
+        std = np.sqrt(mean) * np.sqrt(rest) / np.sqrt(2 * n + 1)
+        score = _crps(np.clip(c, _LEAST_PARAMETER, NORMAL), np.clip(d, _LEAST_PARAMETER, NORMAL), y)
+        score = np.where(np.minimum(c, d) > NORMAL, normal(mean, std, y), score)
+        score = np.where(near_zero, gamma.crps(c, d, y), score)
+        return np.asarray(np.where(near_one, gamma.crps(d, c, 1 - y), score))
+
+
+_GAMMA = 1e15  # ratio of the parameters from which on a beta variable is gamma, to all digits
+_LEAST_PARAMETER = 1e-300  # denormal numbers have no ratio
+
+
+def _crps(c: Array, d: Array, y: Array) -> Array:
+    x = np.clip(y, 0, 1)  # F is 0 below and 1 above
+    half_spread = rising_half(c) / (c + d) * (rising_half(d) / rising_half(c + d)) / math.sqrt(math.pi)
+    to_y = y * (2 * special.betainc(c, d, x) - 1) - c / (c + d) * (2 * special.betainc(c + 1, d, x) - 1)
+    return np.asarray(np.maximum(to_y - half_spread, 0.0))
 
 
 _LARGE = 16.0  # from here on t has its own formulas, whose work does not grow with t

@@ -22,6 +22,7 @@ from torchnpn.families.gaussian import Gaussian
 from torchnpn.families.gumbel import EULER, Gumbel
 from torchnpn.families.inverse_gamma import InverseGamma
 from torchnpn.families.inverse_gaussian import InverseGaussian
+from torchnpn.families.log_normal import LogNormal
 from torchnpn.families.negative_binomial import NegativeBinomial
 from torchnpn.families.pareto import Pareto
 from torchnpn.families.poisson import Poisson
@@ -204,6 +205,7 @@ def _extreme_values(z: Tensor, a: Tensor, b: Tensor) -> Tensor:
 _TABLE: dict[tuple[type, type], Callable[[Any, Any], Tensor]] = {
     (Gaussian, Gaussian): gaussian_gaussian,
     (Gaussian, GaussianScaleMixture): gaussian_mixture,
+    (LogNormal, LogNormal): gaussian_gaussian,  # of log x: a divergence does not depend on the units
     (Gamma, Gamma): gamma_gamma,
     (Gamma, Gaussian): gamma_gaussian,
     (Poisson, Poisson): poisson_poisson,

@@ -14,10 +14,12 @@ from torch.distributions import constraints
 
 from torchnpn.families import checks, stirling, tails
 from torchnpn.families.base import ExponentialFamily
+from torchnpn.families.crps import NORMAL, rising_half, saturated
 from torchnpn.families.deviance import deviance
 from torchnpn.families.limits import positive_moments, stored
 from torchnpn.families.tails import Array, Tails
 from torchnpn.finite import clamped, entering, positive
+from torchnpn.metrics.crps import normal
 from torchnpn.moments import Moments
 
 _LARGE = 1e20  # from here on 1 + x is x in every type
@@ -92,6 +94,29 @@ class Gamma(ExponentialFamily):
         z = standard_quantile(c, q)
         regular = in_range(z) & in_range(z / d)
         return z / d if regular.all() else np.where(regular, z / d, super()._quantile(q))
+
+    def _crps(self, y: Array) -> Array:
+        c, d = self._numpy()
+        return crps(c, d, y)
+
+    def scaled(self, shift: Tensor, scale: Tensor) -> Self:
+        if bool((shift != 0).any()):
+            raise ValueError("A gamma variable can be scaled, not shifted: its support begins at zero.")
+        return self.unchecked(self.c, self.d / scale)
+
+
+def crps(c: Array, d: Array, y: Array) -> Array:
+    """y (2F_c(y) - 1) - (c/d)(2F_(c+1)(y) - 1) - 1/(d B(½, c)), with F_c for shape c; the normal limit for large c."""
+    x, shape = np.maximum(saturated(d * y), 0), np.minimum(c, NORMAL)
+    F, F_next, half_spread = (
+        special.gammainc(shape, x),
+        special.gammainc(shape + 1, x),
+        rising_half(shape) / math.sqrt(math.pi),
+    )
+    score = y * (2 * F - 1) - shape / d * (2 * F_next - 1) - half_spread / d
+    in_units = (saturated(d * y) * (2 * F - 1) - shape * (2 * F_next - 1) - half_spread) / d
+    score = np.where(np.isfinite(score), score, in_units)  # where the mean overflows
+    return np.where(c > NORMAL, normal(saturated(c / d), saturated(np.sqrt(c) / d), y), np.maximum(score, 0.0))
 
 
 def standard_quantile(c: Array, q: Array) -> Array:

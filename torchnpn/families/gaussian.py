@@ -6,6 +6,7 @@ import math
 from dataclasses import dataclass
 from typing import Any, Self
 
+import numpy as np
 import torch
 from scipy import special, stats
 from torch import Tensor
@@ -14,6 +15,7 @@ from torchnpn.families import checks, tails
 from torchnpn.families.base import ExponentialFamily, zero_if_point
 from torchnpn.families.tails import Array, Tails
 from torchnpn.finite import clamped, difference, entering
+from torchnpn.metrics.crps import normal
 from torchnpn.moments import Moments
 
 
@@ -89,6 +91,13 @@ class Gaussian(ExponentialFamily):
         std, z = torch.where(point, 1.0, wide.s).sqrt(), torch.special.ndtri(levels)
         inner = clamped(torch.where(point, wide.m, wide.m + std * torch.where(end, 0.0, z)), self.dtype)
         return torch.where(end & ~point, z.to(self.dtype), inner)
+
+    def _crps(self, y: Array) -> Array:
+        m, s = self._numpy()
+        return normal(m, np.sqrt(s), y)
+
+    def scaled(self, shift: Tensor, scale: Tensor) -> Self:
+        return self.unchecked(shift + scale * self.m, clamped(scale**2 * self.s))
 
     def _tails(self, y: Array) -> Tails:
         m, s = self._numpy()

@@ -8,7 +8,7 @@ from typing import Any, Self
 
 import numpy as np
 import torch
-from scipy import stats
+from scipy import special, stats
 from torch import Tensor
 from torch.distributions import constraints
 
@@ -18,6 +18,7 @@ from torchnpn.families.deviance import deviance
 from torchnpn.families.limits import widened
 from torchnpn.families.tails import Array, Tails
 from torchnpn.finite import clamped, entering
+from torchnpn.metrics.crps import normal
 from torchnpn.moments import Moments
 
 
@@ -110,6 +111,14 @@ class Poisson(ExponentialFamily):
     def _extremes(self) -> tuple[Array | float, Array | float]:
         (c,) = self._numpy()
         return 0.0, np.where(c > 0, np.inf, 0.0)
+
+    def _crps(self, y: Array) -> Array:
+        """y (2F(y) - 1) - c (2F(y - 1) - 1) - c e^-2c (I₀(2c) + I₁(2c)), with Bessel's functions."""
+        c, y = np.broadcast_arrays(*self._numpy(), y)
+        above = tails.gamma(y + 1, c, np.log(c)).below
+        next_ = np.where(y > 0, tails.gamma(np.maximum(y, 1), c, np.log(c)).below, 1.0)
+        score = y * (1 - 2 * above) - c * (1 - 2 * next_) - c * (special.i0e(2 * c) + special.i1e(2 * c))
+        return np.where(c > _NORMAL, normal(c, np.sqrt(c), y), score)
 
 
 _NORMAL = 1e12  # a count of a larger rate is normal, to six digits of its distribution function

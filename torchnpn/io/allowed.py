@@ -52,18 +52,31 @@ def _constants(*names: str) -> dict[str, Argument]:
     return {name: Argument(reader(name), checks.number) for name in names}
 
 
-def _learnt(name: str) -> dict[str, Argument]:
-    """Arguments of a likelihood with a learnt number for each target, of shape (*replicas, targets)."""
-    return {
-        "targets": Argument(lambda module: getattr(module, name).shape[-1], checks.size),
-        "replicas": Argument(lambda module: list(getattr(module, name).shape[:-1]), checks.sizes),
-    }
-
-
-LATER: dict[type[Module], dict[str, Any]] = {  # arguments that early files lack, and what they mean there
-    likelihoods.PoissonCounts: {"elbo": 0.0},
-    likelihoods.NegativeBinomialCounts: {"elbo": 0.0},
+_READ: dict[type, Callable[[Any], Any]] = {
+    int: int,
+    float: float,
+    tuple: list,
+    dict: lambda constants: {name: float(value) for name, value in constants.items()},
+    ExponentialFamily: _family_name,
 }
+_CHECKS: dict[type, checks.Check] = {
+    int: checks.size,
+    float: checks.number,
+    tuple: checks.sizes,
+    dict: checks.mapping,
+    ExponentialFamily: checks.family,
+}
+
+
+def _of_likelihood(kind: type[likelihoods.Likelihood]) -> dict[str, Argument]:
+    """What a likelihood says of its arguments."""
+
+    def argument(name: str, of: type) -> Argument:
+        return Argument(lambda module: _READ[of](getattr(module, name)), _CHECKS[of])
+
+    return {name: argument(name, of) for name, of in kind.arguments.items()}
+
+
 ARGUMENTS: dict[type[Module], dict[str, Argument]] = {
     nn.Linear: {
         "in_features": _size("in_features"),
@@ -95,24 +108,6 @@ ARGUMENTS: dict[type[Module], dict[str, Argument]] = {
     nn.InputNoise: {"variance": _number("variance")},
     nn.Flatten: {},
     nn.Complement: {},
-    likelihoods.GaussianNoise: {**_learnt("log_noise"), "elbo": _number("elbo")},
-    likelihoods.GammaAmounts: {**_learnt("log_shape"), "elbo": _number("elbo")},
-    likelihoods.HeteroscedasticGaussian: {**_learnt("log_noise"), "elbo": _number("elbo")},
-    likelihoods.BetaProportions: _learnt("log_precision"),
-    likelihoods.PoissonCounts: {"elbo": _number("elbo")},
-    likelihoods.NegativeBinomialCounts: {**_learnt("log_overdispersion"), "elbo": _number("elbo")},
-    likelihoods.SoftmaxMean: {"classes": _size("classes")},
-    likelihoods.ScaledSoftmax: {"classes": _size("classes")},
-    likelihoods.Sigmoids: {"classes": _size("classes")},
-    likelihoods.KLToTarget: {"epsilon": _number("epsilon", checks.positive)},
-    likelihoods.SquaredError: {},
-    likelihoods.CrossEntropy: {},
-    likelihoods.BernoulliPoisson: {},
-    likelihoods.PoissonRate: {},
-    likelihoods.GammaWords: {"epsilon": _number("epsilon", checks.positive)},
-    likelihoods.Direct: {
-        "family": Argument(lambda module: _family_name(module.family), checks.family),
-        "known": Argument(lambda module: {k: float(v) for k, v in module.known.items()}, checks.mapping),
-    },
+    **{kind: _of_likelihood(kind) for kind in likelihoods.ALL},
 }
 BY_NAME: dict[str, type[Module]] = {kind.__name__: kind for kind in (nn.Sequential, *ARGUMENTS)}

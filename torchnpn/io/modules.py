@@ -18,7 +18,7 @@ from torchnpn import likelihoods, nn
 from torchnpn.families import ExponentialFamily
 from torchnpn.families.checks import check_known
 from torchnpn.io import checks
-from torchnpn.io.allowed import ARGUMENTS, BY_NAME, LATER
+from torchnpn.io.allowed import ARGUMENTS, BY_NAME
 from torchnpn.io.file import MOST_ELEMENTS
 from torchnpn.io.fit import check_activation, check_sizes
 from torchnpn.moments import Moments
@@ -131,7 +131,7 @@ def _made(description: Any, depth: int) -> Module:
     if kind is nn.Sequential:
         return _sequential(description, depth)
     table = ARGUMENTS[kind]
-    description = checks.with_keys(name, {**LATER.get(kind, {}), **description}, ("type", *table))
+    description = checks.with_keys(name, {**getattr(kind, "later", {}), **description}, ("type", *table))
     arguments = {key: argument.check(f"{name}'s {key}", description[key]) for key, argument in table.items()}
     if kind is likelihoods.Direct:
         arguments |= _known_constants(arguments["family"], arguments.pop("known"))

@@ -1,17 +1,20 @@
 """Likelihoods: from the moments of a network's output to a loss and the predictive distribution of the target."""
 
-from torchnpn.likelihoods.base import Likelihood, VarianceParts
-from torchnpn.likelihoods.categorical import Categorical
+from torchnpn.families.categorical import Categorical
+from torchnpn.families.mixture import Mixture, mixed
+from torchnpn.likelihoods.base import Likelihood, VarianceParts, mixture_parts
 from torchnpn.likelihoods.classification import ScaledSoftmax, Sigmoids, SoftmaxMean
 from torchnpn.likelihoods.counts import NegativeBinomialCounts, PoissonCounts
 from torchnpn.likelihoods.gaussian import GaussianNoise, HeteroscedasticGaussian
-from torchnpn.likelihoods.mixture import Mixture, mixed, mixture_parts
+from torchnpn.likelihoods.log_normal import HeteroscedasticLogNormal, LogNormalAmounts
 from torchnpn.likelihoods.paper import Direct, KLToTarget, SquaredError
 from torchnpn.likelihoods.positive import GammaAmounts
 from torchnpn.likelihoods.proportions import BetaProportions
+from torchnpn.likelihoods.units import Units
 from torchnpn.likelihoods.words import BernoulliPoisson, CrossEntropy, GammaWords, PoissonRate
 
 __all__ = [
+    "BY_NAME",
     "BernoulliPoisson",
     "BetaProportions",
     "Categorical",
@@ -21,8 +24,10 @@ __all__ = [
     "GammaWords",
     "GaussianNoise",
     "HeteroscedasticGaussian",
+    "HeteroscedasticLogNormal",
     "KLToTarget",
     "Likelihood",
+    "LogNormalAmounts",
     "Mixture",
     "NegativeBinomialCounts",
     "PoissonCounts",
@@ -31,7 +36,16 @@ __all__ = [
     "Sigmoids",
     "SoftmaxMean",
     "SquaredError",
+    "Units",
     "VarianceParts",
     "mixed",
     "mixture_parts",
 ]
+
+ALL: tuple[type[Likelihood], ...] = tuple(
+    kind
+    for name in __all__
+    if isinstance(kind := globals().get(name), type) and issubclass(kind, Likelihood) and kind is not Likelihood
+)
+BY_NAME: dict[str, type[Likelihood]] = {kind.name: kind for kind in ALL if kind.name}
+"""Kinds of targets of `NPNRegressor(family=...)` and `npn fit --family`."""

@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar, NamedTuple
+from collections.abc import Mapping
+from typing import Any, ClassVar, NamedTuple, Self
 
+import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.distributions import constraints
 from torch.distributions.constraints import Constraint
 
-from torchnpn.families import ExponentialFamily, checks
+from torchnpn.families import Distribution, checks
 from torchnpn.families.base import zero_if_point
+from torchnpn.families.mixture import mean_and_variance
 from torchnpn.finite import clamped
 from torchnpn.likelihoods import targets
-from torchnpn.likelihoods.categorical import Categorical
 from torchnpn.likelihoods.guards import narrowed, widened
+from torchnpn.likelihoods.units import Units, unchanged
 from torchnpn.maps.elementwise import check
 from torchnpn.moments import Moments
 
@@ -35,6 +38,22 @@ class VarianceParts(NamedTuple):
         epistemic, aleatoric = torch.broadcast_tensors(epistemic, aleatoric)
         return cls(clamped(epistemic + aleatoric), epistemic, aleatoric)
 
+    def scaled(self, scale: Tensor) -> VarianceParts:
+        """Those of scale · y."""
+        return VarianceParts(*(clamped(part * scale**2) for part in self))
+
+
+def mixture_parts(parts: VarianceParts, means: Tensor) -> VarianceParts:
+    """Variance of a mixture and its parts: what members disagree on is epistemic, since more data would settle it.
+
+    Args:
+        parts: Of the members, (K, …).
+        means: Of the members' predictive distributions, (K, …).
+    """
+    epistemic = mean_and_variance(parts.epistemic)[0] + mean_and_variance(means)[1]
+    aleatoric = mean_and_variance(parts.aleatoric)[0]
+    return VarianceParts.of(*(clamped(part, means.dtype) for part in (epistemic, aleatoric)))
+
 
 class LossGradient(NamedTuple):
     """The loss of a batch, with its gradients."""
@@ -53,9 +72,70 @@ class Likelihood(nn.Module):
     GPU need not wait: `check_targets` does, once, where the data enter. Losses and their gradients are finite for
     every finite latent mean and variance ≥ 0 of the type; what lies beyond its largest number saturates. A negative
     variance is an error on the CPU; on a GPU, which would have to wait for the look, the result is undefined.
+
+    A likelihood says what kind of target it is for. Training, estimators, tables, the command and model files read the
+    facts below, and know no likelihood by name.
     """
 
+    name: ClassVar[str] = ""  # `family=` of NPNRegressor and `--family`; without one it is for networks of your own
+    words: ClassVar[str] = ""  # what such a target is, as the command says it
     support: ClassVar[Constraint] = constraints.real  # where targets lie
+    separable: ClassVar[bool] = False
+    """Whether the loss is a sum over targets of terms with one output each: wide outputs then train in parts."""
+    varying_noise: ClassVar[type[Likelihood] | None] = None
+    """The same kind of target with a noise that depends on the features, if there is one."""
+    gains_from_steps: ClassVar[bool] = False  # whether large tables gain from longer training
+    simpler: ClassVar[str] = ""  # name of what to try where this kind does worse than no model
+    settings: ClassVar[Mapping[str, Any]] = {}  # of the constructor, as estimators train it
+    arguments: ClassVar[Mapping[str, type]] = {}
+    """Arguments of the constructor that a model file holds, each also an attribute, with its type."""
+    later: ClassVar[Mapping[str, Any]] = {}  # arguments that early model files lack, and what they mean there
+
+    @classmethod
+    def for_targets(cls, targets: int, replicas: tuple[int, ...] = ()) -> Self:
+        """One for so many targets, as estimators train it."""
+        sizes = {"targets": targets, "replicas": replicas}
+        return cls(**{name: size for name, size in sizes.items() if name in cls.arguments}, **cls.settings)
+
+    @classmethod
+    def marginal(cls, x: Moments) -> Distribution:
+        """The distribution of this kind with these moments: what is known of a target without any features."""
+        raise NotImplementedError(f"{cls.__name__} needs a class method `marginal(x)`.")
+
+    @staticmethod
+    def units(y: Array, weight: Array | None) -> Units:  # (rows, targets), (rows,)
+        """Units in which estimators train it; predictions come back by `Distribution.scaled`."""
+        return unchanged(y, weight)
+
+    @staticmethod
+    def start(y: Array, weight: Array | None) -> Array:  # (rows, targets) in units, (rows,) -> (targets,)
+        """Latent value at which the output starts: that of the best constant prediction, or near it."""
+        return np.zeros(y.shape[1])
+
+    def least_kl(self) -> float | Array:
+        """Share of its final weight that the KL has at least, from the start; one for each replica, if any.
+
+        Where much of the target is noise there is little to find and much to overfit.
+        """
+        return 0.0
+
+    @property
+    def targets(self) -> int:
+        """How many targets have learnt numbers of their own; 1 where all share them."""
+        return self._learnt_shape[-1]
+
+    @property
+    def replicas(self) -> tuple[int, ...]:
+        """Leading dimensions of the learnt numbers."""
+        return tuple(self._learnt_shape[:-1])
+
+    @property
+    def _learnt_shape(self) -> tuple[int, ...]:
+        return next((tuple(parameter.shape) for parameter in self.parameters()), (1,))
+
+    def extra_repr(self) -> str:
+        shown = ((name, getattr(self, name)) for name, kind in self.arguments.items() if kind in (int, float))
+        return ", ".join(f"{name}={value:g}" for name, value in shown)
 
     def outputs(self, targets: int) -> int:
         """How many outputs the network needs for that many targets, or classes."""
@@ -84,7 +164,7 @@ class Likelihood(nn.Module):
         by_m, by_s, *by_free = (gradient.numpy() for gradient in gradients)
         return LossGradient(float(loss.detach()), by_m, by_s, by_free)
 
-    def predict(self, o: Moments) -> ExponentialFamily | Categorical:
+    def predict(self, o: Moments) -> Distribution:
         """Predictive distribution of the target."""
         raise NotImplementedError(f"{type(self).__name__} needs a method `predict(o)`.")
 

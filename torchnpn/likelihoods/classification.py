@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import math
+from typing import ClassVar
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from torchnpn import maps
+from torchnpn.families.categorical import Categorical, at_label
 from torchnpn.finite import clamped
 from torchnpn.likelihoods import targets
 from torchnpn.likelihoods.base import Array, Likelihood, LossGradient, VarianceParts, latent
-from torchnpn.likelihoods.categorical import Categorical, at_label
 from torchnpn.likelihoods.guards import is_ordinary
 from torchnpn.likelihoods.limits import held, limited
 from torchnpn.likelihoods.logit import logit, sigmoid_parts
@@ -25,6 +26,8 @@ _FAR_LOGIT = 1e15  # logits, and variances of logits, beyond are drawn back to i
 
 class _Classes(Likelihood):
     """What likelihoods for labels share: one output for each of K ≥ 2 classes, labels y of shape (batch,)."""
+
+    arguments: ClassVar = {"classes": int}
 
     def __init__(self, classes: int) -> None:
         super().__init__()
@@ -42,9 +45,6 @@ class _Classes(Likelihood):
                 f"{type(self).__name__} expects outputs of shape (*replicas, batch, {self.classes}) and labels of "
                 f"shape (batch,), got o.mean of shape {tuple(shape)} and y of shape {tuple(y.shape)}."
             )
-
-    def extra_repr(self) -> str:
-        return f"classes={self.classes}"
 
 
 class SoftmaxMean(_Classes):

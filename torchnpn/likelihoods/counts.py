@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 import numpy as np
 import torch
 from scipy.special import digamma, gammaln, xlogy
@@ -21,7 +23,7 @@ from torchnpn.likelihoods.base import (
 )
 from torchnpn.likelihoods.guards import widened
 from torchnpn.likelihoods.limits import LOG_MEAN, LOG_VARIANCE, limited
-from torchnpn.likelihoods.positive import of_parameter, relative_variance, within
+from torchnpn.likelihoods.positive import MOSTLY_NOISE, log_of_mean, of_parameter, relative_variance, within
 from torchnpn.moments import Moments
 
 _POISSON = 1e-8  # relative variance of the rate added to all: a negative binomial this close to Poisson has its digits
@@ -49,7 +51,12 @@ class PoissonCounts(Likelihood):
         elbo: Share of the ELBO in the loss: 0 for the predictive term alone, 1 for the ELBO alone.
     """
 
+    name, words = "poisson", "a count"
     support = constraints.nonnegative_integer
+    separable = True
+    settings: ClassVar = {"elbo": 0.05}
+    arguments: ClassVar = {"elbo": float}
+    later: ClassVar = {"elbo": 0.0}
 
     def __init__(self, elbo: float = 0.0) -> None:
         super().__init__()
@@ -59,6 +66,19 @@ class PoissonCounts(Likelihood):
     def overdispersion(self) -> Tensor | float:
         """Relative variance α of the rate for a known o."""
         return 0.0
+
+    @classmethod
+    def marginal(cls, x: Moments) -> NegativeBinomial:
+        """Nearly a Poisson, where counts vary less than that."""
+        assert x.variance is not None
+        return NegativeBinomial.from_moments(Moments(x.mean, torch.maximum(x.variance, x.mean * (1 + 1e-6))))
+
+    @staticmethod
+    def start(y: Array, weight: Array | None) -> Array:
+        return log_of_mean(y, weight)
+
+    def least_kl(self) -> float:
+        return MOSTLY_NOISE
 
     def predict(self, o: Moments) -> NegativeBinomial:
         log_mean, s = _log_rate(o)
@@ -113,9 +133,6 @@ class PoissonCounts(Likelihood):
             [of_parameter(w * by_log_alpha, learnt[0])] if learnt else [],
         )
 
-    def extra_repr(self) -> str:
-        return f"elbo={self.elbo:g}"
-
 
 def _log_rate(o: Moments) -> tuple[Tensor, Tensor]:
     """log E e^x = m + s/2 and s for x ~ o, with s and the sum within limits, in float64."""
@@ -169,6 +186,10 @@ class NegativeBinomialCounts(PoissonCounts):
         replicas: Leading dimensions of the network's replicas.
     """
 
+    name, words = "negative_binomial", "a count"
+    simpler = "poisson"
+    arguments: ClassVar = {"targets": int, "replicas": tuple, "elbo": float}
+
     def __init__(
         self,
         targets: int = 1,
@@ -183,6 +204,3 @@ class NegativeBinomialCounts(PoissonCounts):
     @property
     def overdispersion(self) -> Tensor:  # (*replicas, 1, targets)
         return torch.exp(limited(widened(self.log_overdispersion), LOG_VARIANCE)).unsqueeze(-2)
-
-    def extra_repr(self) -> str:
-        return f"targets={self.log_overdispersion.shape[-1]}, {super().extra_repr()}"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import ClassVar
 
 import numpy as np
 import torch
@@ -23,6 +24,7 @@ from torchnpn.likelihoods.base import (
 )
 from torchnpn.likelihoods.guards import is_ordinary, widened
 from torchnpn.likelihoods.limits import LOG_VARIANCE, limited
+from torchnpn.likelihoods.units import standardised
 from torchnpn.moments import Moments
 
 _LOG_2PI = math.log(2 * math.pi)
@@ -41,6 +43,13 @@ class GaussianNoise(Likelihood):
         replicas: Leading dimensions of the network's replicas.
     """
 
+    name, words = "gaussian", "a real number"
+    separable = True
+    units = staticmethod(standardised)
+    gains_from_steps = True
+    settings: ClassVar = {"elbo": 0.1}
+    arguments: ClassVar = {"targets": int, "replicas": tuple, "elbo": float}
+
     def __init__(
         self, targets: int = 1, elbo: float = 0.5, initial_log_noise: float = -2.0, *, replicas: tuple[int, ...] = ()
     ) -> None:
@@ -52,6 +61,16 @@ class GaussianNoise(Likelihood):
     def noise(self) -> Tensor:  # (*replicas, 1, targets)
         """σ²."""
         return torch.exp(limited(self.log_noise, LOG_VARIANCE)).unsqueeze(-2)
+
+    @classmethod
+    def marginal(cls, x: Moments) -> Gaussian:
+        return Gaussian.from_moments(x)
+
+    def least_kl(self) -> float | Array:
+        """Half the share of the targets' variance that is noise, as far as is known now."""
+        noise = np.exp(self.log_noise.detach().cpu().numpy()).mean(-1)  # (*replicas,)
+        share = 0.5 * np.minimum(1.0, noise)
+        return share if share.ndim else float(share)
 
     def predict(self, o: Moments) -> Gaussian:
         m, s = latent(o)
@@ -104,9 +123,6 @@ class GaussianNoise(Likelihood):
             float((half * loss).sum()), -w * residual * (predictive + bound), by_t + half * bound, [by_noise]
         )
 
-    def extra_repr(self) -> str:
-        return f"targets={self.log_noise.shape[-1]}, elbo={self.elbo:g}"
-
 
 class HeteroscedasticGaussian(GaussianNoise):
     """y = o₁ + noise of variance σ² exp(o₂), with a learnt σ² and a second output o₂: y ~ N(m₁, s₁ + σ² E exp(o₂)).
@@ -125,6 +141,9 @@ class HeteroscedasticGaussian(GaussianNoise):
         initial_log_noise: log σ² at the start; the default suits standardised targets.
         replicas: Leading dimensions of the network's replicas.
     """
+
+    name = ""  # `GaussianNoise` leads to it
+    separable = False
 
     def outputs(self, targets: int) -> int:
         return 2 * targets
@@ -193,6 +212,9 @@ class HeteroscedasticGaussian(GaussianNoise):
         """m₁, s₁ and the moments of the log noise, through which no gradient reaches σ²."""
         (m, log_noise_m), (s, log_noise_s) = (x.chunk(2, dim=-1) for x in (m, s))
         return m, s, Moments(clamped(self.log_noise.detach().to(m).unsqueeze(-2) + log_noise_m), log_noise_s)
+
+
+GaussianNoise.varying_noise = HeteroscedasticGaussian
 
 
 def _mean_exp(x: Moments) -> Tensor:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import ClassVar
 
 import torch
 from torch import Tensor
@@ -32,6 +33,9 @@ class KLToTarget(Likelihood):
         epsilon: Variance ε of the target.
     """
 
+    separable = True
+    arguments: ClassVar = {"epsilon": float}
+
     def __init__(self, epsilon: float) -> None:
         super().__init__()
         if not epsilon > 0:
@@ -54,12 +58,11 @@ class KLToTarget(Likelihood):
     def _output(self, m: Tensor, s: Tensor) -> tuple[Tensor, Tensor]:
         return m, held(s, _LEAST_SHARE * self.epsilon)
 
-    def extra_repr(self) -> str:
-        return f"epsilon={self.epsilon:g}"
-
 
 class SquaredError(Likelihood):
     """E (y - o)² = (y - o_m)² + o_s; the prediction is N(o_m, o_s), in which no noise is modelled."""
+
+    separable = True
 
     def predict(self, o: Moments) -> Gaussian:
         return Gaussian.unchecked(*latent(o))
@@ -84,6 +87,9 @@ class Direct(Likelihood):
         family: A family or its name.
         known: Constants of the family, such as Weibull's `shape`.
     """
+
+    separable = True
+    arguments: ClassVar = {"family": ExponentialFamily, "known": dict}
 
     def __init__(self, family: str | type[ExponentialFamily], **known: float) -> None:
         super().__init__()

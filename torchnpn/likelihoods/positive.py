@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 import numpy as np
 import torch
 from scipy.special import digamma, gammaln
@@ -21,7 +23,11 @@ from torchnpn.likelihoods.base import (
 )
 from torchnpn.likelihoods.guards import widened
 from torchnpn.likelihoods.limits import LOG_MEAN, LOG_VARIANCE, limited
+from torchnpn.likelihoods.units import relative
 from torchnpn.moments import Moments
+
+MOSTLY_NOISE = 0.3  # least share of the KL for amounts, counts and proportions
+_LEAST_MEAN = 1e-3  # whose logarithm is a start: all counts may be zero
 
 
 class GammaAmounts(Likelihood):
@@ -42,7 +48,13 @@ class GammaAmounts(Likelihood):
         replicas: Leading dimensions of the network's replicas.
     """
 
+    name, words = "gamma", "a positive amount"
     support = constraints.positive
+    separable = True
+    units = staticmethod(relative)
+    simpler = "gaussian"
+    settings: ClassVar = {"elbo": 0.1}
+    arguments: ClassVar = {"targets": int, "replicas": tuple, "elbo": float}
 
     def __init__(
         self, targets: int = 1, initial_log_shape: float = 0.0, elbo: float = 0.0, *, replicas: tuple[int, ...] = ()
@@ -55,6 +67,17 @@ class GammaAmounts(Likelihood):
     def dispersion(self) -> Tensor:  # (*replicas, 1, targets)
         """1/k."""
         return torch.exp(-limited(widened(self.log_shape), LOG_VARIANCE)).unsqueeze(-2)
+
+    @classmethod
+    def marginal(cls, x: Moments) -> Gamma:
+        return Gamma.from_moments(x)
+
+    @staticmethod
+    def start(y: Array, weight: Array | None) -> Array:
+        return log_of_mean(y, weight)
+
+    def least_kl(self) -> float:
+        return MOSTLY_NOISE
 
     def predict(self, o: Moments) -> Gamma:
         log_mean, s = log_normal(o)
@@ -111,8 +134,11 @@ class GammaAmounts(Likelihood):
             [of_parameter(by_log_shape, log_shape)],
         )
 
-    def extra_repr(self) -> str:
-        return f"targets={self.log_shape.shape[-1]}, elbo={self.elbo:g}"
+
+def log_of_mean(y: Array, weight: Array | None) -> Array:
+    """Where a latent log mean starts."""
+    logs: Array = np.log(np.maximum(np.average(y, axis=0, weights=weight), _LEAST_MEAN))
+    return logs
 
 
 def within(x: Array, limit: float) -> bool:

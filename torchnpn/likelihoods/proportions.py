@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 import numpy as np
 import torch
 from scipy.special import digamma, expit, gammaln
@@ -13,7 +15,7 @@ from torchnpn.likelihoods.base import Array, Likelihood, LossGradient, VarianceP
 from torchnpn.likelihoods.guards import widened
 from torchnpn.likelihoods.limits import LOG_VARIANCE, limited
 from torchnpn.likelihoods.logit import logit, sigmoid_parts
-from torchnpn.likelihoods.positive import of_parameter, within
+from torchnpn.likelihoods.positive import MOSTLY_NOISE, of_parameter, within
 from torchnpn.moments import Moments
 
 _QUADRATURE_MEAN, _QUADRATURE_VARIANCE = 15.0, 4.0  # within, 32 nodes are right to 1e-7
@@ -34,7 +36,11 @@ class BetaProportions(Likelihood):
         replicas: Leading dimensions of the network's replicas.
     """
 
+    name, words = "beta", "a proportion"
     support = constraints.unit_interval
+    separable = True
+    simpler = "gaussian"
+    arguments: ClassVar = {"targets": int, "replicas": tuple}
 
     def __init__(self, targets: int = 1, initial_log_precision: float = 2.0, *, replicas: tuple[int, ...] = ()) -> None:
         super().__init__()
@@ -44,6 +50,19 @@ class BetaProportions(Likelihood):
     def precision(self) -> Tensor:  # (*replicas, 1, targets)
         """φ."""
         return torch.exp(limited(widened(self.log_precision), LOG_VARIANCE)).unsqueeze(-2)
+
+    @classmethod
+    def marginal(cls, x: Moments) -> Beta:
+        return Beta.from_moments(x)
+
+    @staticmethod
+    def start(y: Array, weight: Array | None) -> Array:
+        mean = np.average(y, axis=0, weights=weight)
+        odds: Array = np.log(mean / (1 - mean))
+        return odds
+
+    def least_kl(self) -> float:
+        return MOSTLY_NOISE
 
     def predict(self, o: Moments) -> Beta:
         (above, below, rho), phi = self._parts(o), self.precision
@@ -88,9 +107,6 @@ class BetaProportions(Likelihood):
             (-w * (by_P * P_s + by_V * V_s)).astype(np.float32),
             [of_parameter(-w * by_log_phi, log_precision)],
         )
-
-    def extra_repr(self) -> str:
-        return f"targets={self.log_precision.shape[-1]}"
 
 
 def _sigmoid_moments(m: Array, s: Array) -> tuple[Array, Array, tuple[Array, Array], tuple[Array, Array]]:

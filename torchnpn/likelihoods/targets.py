@@ -12,24 +12,41 @@ from torch.distributions.constraints import Constraint
 from torchnpn.families import checks
 
 
-class Kind(NamedTuple):
-    """What targets on a support must be, in words, and what to do about others."""
+class SupportWords(NamedTuple):
+    """What targets on a support must be, and what to do about others."""
 
-    words: str
+    targets: str  # "expects targets …"
+    numbers: str  # the same of a column of numbers, for those who see no formulas
     hint: str
 
 
-KINDS = {
-    constraints.real: Kind("that are finite", "Drop rows without a target."),
-    constraints.positive: Kind("> 0", "Targets of any sign need a Gaussian likelihood; zeros need one for counts."),
-    constraints.nonnegative_integer: Kind(
-        "that are counts 0, 1, 2, …", "Amounts that are not whole numbers need a gamma likelihood."
+WORDS = {
+    constraints.real: SupportWords("that are finite", "numbers", "Drop rows without a target."),
+    constraints.positive: SupportWords(
+        "> 0", "numbers above 0", "Targets of any sign need a Gaussian likelihood; zeros need one for counts."
     ),
-    constraints.unit_interval: Kind(
-        "in (0, 1)", "Scale them into the unit interval; move exact zeros and ones inside, e.g. (y (n - 1) + 0.5) / n."
+    constraints.nonnegative_integer: SupportWords(
+        "that are counts 0, 1, 2, …",
+        "whole numbers from 0",
+        "Amounts that are not whole numbers need a gamma likelihood.",
     ),
-    constraints.boolean: Kind("0 or 1", "More than two classes need a softmax likelihood."),
+    constraints.unit_interval: SupportWords(
+        "in (0, 1)",
+        "numbers above 0 and below 1",
+        "Scale them into the unit interval; move exact zeros and ones inside, e.g. (y (n - 1) + 0.5) / n.",
+    ),
+    constraints.boolean: SupportWords("0 or 1", "0 and 1", "More than two classes need a softmax likelihood."),
 }
+
+
+def words_of(support: Constraint) -> SupportWords:
+    return WORDS.get(support, SupportWords(f"in {support}", f"numbers in {support}", ""))
+
+
+def inside(y: Tensor, support: Constraint) -> Tensor:
+    """Which finite numbers lie in a support; proportions of exactly 0 and 1 have no beta density."""
+    valid: Tensor = (y > 0) & (y < 1) if support is constraints.unit_interval else support.check(y)
+    return valid & y.isfinite()
 
 
 def check(name: str, y: Tensor, support: Constraint) -> None:
@@ -41,10 +58,9 @@ def check(name: str, y: Tensor, support: Constraint) -> None:
         )
     if y.is_complex():
         raise TypeError(f"{name} expects real targets, got {y.dtype}.")
-    kind = KINDS.get(support, Kind(f"in {support}", ""))
-    checks.require(y.isfinite(), y, f"{name} expects finite targets", KINDS[constraints.real].hint)
-    valid = (y > 0) & (y < 1) if support is constraints.unit_interval else support.check(y)
-    checks.require(valid, y, f"{name} expects targets {kind.words}", kind.hint)
+    words = words_of(support)
+    checks.require(y.isfinite(), y, f"{name} expects finite targets", WORDS[constraints.real].hint)
+    checks.require(inside(y, support), y, f"{name} expects targets {words.targets}", words.hint)
 
 
 def check_labels(name: str, y: Tensor, classes: int) -> None:

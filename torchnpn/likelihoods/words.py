@@ -7,6 +7,7 @@ the output is a rate, and no exponential stands between the two.
 from __future__ import annotations
 
 import math
+from typing import ClassVar
 
 import torch
 from torch import Tensor
@@ -27,6 +28,8 @@ _FAR = 1e30  # logits and counts beyond are taken as this, so that a row of them
 
 class _Presence(Likelihood):
     """Targets in [0, 1], both ends included; the loss is -y log P - (1 - y) log(1 - P)."""
+
+    separable = True
 
     def check_targets(self, y: Tensor) -> None:
         name = type(self).__name__
@@ -94,6 +97,7 @@ class PoissonRate(Likelihood):
     """
 
     support = constraints.nonnegative
+    separable = True
 
     def predict(self, o: Moments) -> Poisson:
         return Poisson.unchecked(self._rate(o))
@@ -121,6 +125,8 @@ class GammaWords(Likelihood):
     """
 
     support = constraints.nonnegative
+    separable = True
+    arguments: ClassVar = {"epsilon": float}
 
     def __init__(self, epsilon: float = 0.01) -> None:
         super().__init__()
@@ -142,6 +148,3 @@ class GammaWords(Likelihood):
         y = clamped(y.to(p.c.dtype) + self.epsilon)
         terms = torch.lgamma(p.c) - p.c * torch.log(p.d) - (p.c - 1) * torch.log(y) + clamped(p.d * y)
         return of_rows(terms, o)
-
-    def extra_repr(self) -> str:
-        return f"epsilon={self.epsilon:g}"

@@ -9,13 +9,7 @@ from torchnpn.metrics.calibration import (
     regression_calibration_error,
     reliability,
 )
-from torchnpn.metrics.crps import (
-    crps_beta,
-    crps_gamma,
-    crps_gaussian,
-    crps_mixture_gaussian,
-    crps_negative_binomial,
-)
+from torchnpn.metrics.crps import crps_gaussian, crps_mixture_gaussian
 from torchnpn.metrics.errors import brier_score, categorical_nll, gaussian_nll, rmse
 from torchnpn.metrics.intervals import interval_coverage, interval_score, interval_width
 from torchnpn.metrics.links import LinkQuality, link_auc, link_positions, link_quality, link_rank
@@ -38,11 +32,8 @@ __all__ = [
     "calibration_curve",
     "calibration_error",
     "categorical_nll",
-    "crps_beta",
-    "crps_gamma",
     "crps_gaussian",
     "crps_mixture_gaussian",
-    "crps_negative_binomial",
     "gaussian_nll",
     "interval_coverage",
     "interval_score",

@@ -9,7 +9,6 @@ from torchnpn.tables.sample import Rows, load, rows_to_keep
 from torchnpn.tables.schema import Category, FarOutside, LeftOut, Number, Schema, find_schema
 from torchnpn.tables.target import (
     CLASS,
-    FAMILIES,
     Kind,
     Target,
     find_column,
@@ -21,7 +20,6 @@ from torchnpn.tables.target import (
 
 __all__ = [
     "CLASS",
-    "FAMILIES",
     "Category",
     "ClassOutcome",
     "FarOutside",

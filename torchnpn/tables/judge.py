@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from torchnpn import families, metrics
+from torchnpn import metrics
 from torchnpn.estimators import NPNClassifier, NPNRegressor, Predictive
 from torchnpn.moments import Moments
 from torchnpn.tables.record import NLL, Figure
@@ -96,11 +96,8 @@ def marginal_outcome(target: Target, y: Array, level: float = 0.9) -> Outcome:
             y.astype(np.int64), np.broadcast_to(np.array(target.marginal), (len(y), len(target.classes)))
         )
     mean, variance = target.marginal
-    family = families.BY_NAME["negative_binomial" if target.is_count else target.family]
-    if target.is_count:
-        variance = max(variance, mean * (1 + 1e-6))  # counts that vary less than a Poisson's: nearly a Poisson
     one = Moments(*(torch.full((len(y), 1), value, dtype=torch.float64) for value in (mean, variance)))
-    return _numbers(Predictive(family.from_moments(one)), target, y, level)
+    return _numbers(Predictive(target.likelihood.marginal(one)), target, y, level)
 
 
 def figures(model: Outcome, marginal: Outcome, level: float = 0.9) -> tuple[Figure, ...]:

@@ -9,17 +9,19 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
+import torch
 from numpy.typing import NDArray
 from scipy import stats
 
 from torchnpn._text import did_you_mean, shown
+from torchnpn.likelihoods import BY_NAME, Likelihood
+from torchnpn.likelihoods.targets import inside, words_of
 from torchnpn.table_files import columns
 from torchnpn.table_files.errors import TableError
 from torchnpn.table_files.numerals import USUAL, Notation
 
 Array = NDArray[np.float64]
 CLASS = "class"
-FAMILIES = ("gaussian", "gamma", "poisson", "negative_binomial", "beta")
 LEAST_ROWS = 10
 _MOST_CLASSES = 1000  # that can be asked for
 _MANY_CLASSES, _FEW_CLASSES, _DIFFERENT_SHARE = 50, 5, 0.2  # beyond these, classes must be asked for
@@ -38,7 +40,7 @@ class Target:
     """
 
     name: str
-    family: str  # one of FAMILIES, or CLASS
+    family: str  # name of a likelihood, or CLASS
     classes: tuple[str, ...] = ()  # in the order of their codes 0, 1, …
     of_numbers: bool = True  # its cells are numbers; classes can be numbers too
     marginal: tuple[float, ...] = ()
@@ -50,7 +52,12 @@ class Target:
 
     @property
     def is_count(self) -> bool:
-        return self.family in ("poisson", "negative_binomial")
+        return not self.is_class and self.likelihood.support.is_discrete
+
+    @property
+    def likelihood(self) -> type[Likelihood]:
+        """The kind of a target that is a number."""
+        return BY_NAME[self.family]
 
     def encode(self, found: pa.Array, first_row: int) -> Array:  # (rows,) -> (rows,)
         """Numbers, or codes of classes; NaN where missing.
@@ -95,7 +102,7 @@ class Target:
                 "of_numbers": bool(of_numbers),
                 "marginal": list(marginal),
                 **rest,
-            } if family in (*FAMILIES, CLASS):
+            } if family in (*BY_NAME, CLASS):
                 texts = all(isinstance(label, str) for label in classes) and len(set(classes)) == len(classes)
                 size = len(classes) if family == CLASS else 2
                 finite = all(isinstance(x, float) and math.isfinite(x) for x in marginal) and len(marginal) == size
@@ -117,7 +124,7 @@ def find_column(found: columns.Survey, name: str, family: str) -> columns.Column
     Args:
         found: What the file holds.
         name: Of the column.
-        family: "auto", CLASS or one of FAMILIES.
+        family: "auto", CLASS or the name of a likelihood.
 
     Raises:
         TableError: It is not there, or nothing can be learnt from it.
@@ -224,14 +231,10 @@ def marginal(target: Target, values: Array) -> tuple[float, ...]:
 
 def sentence(target: Target, kind: Kind) -> str:
     """What the target was taken for, and how to say otherwise."""
-    what = {
-        CLASS: f"{len(target.classes)} classes",
-        "gaussian": "a real number (gaussian)",
-        "gamma": "a positive amount (gamma)",
-        "poisson": "a count (poisson)",
-        "negative_binomial": "a count (negative binomial)",
-        "beta": "a proportion (beta)",
-    }[target.family]
+    if target.is_class:
+        what = f"{len(target.classes)} classes"
+    else:
+        what = f"{target.likelihood.words} ({target.family.replace('_', ' ')})"
     if kind.because == "as asked":
         return f"{target.name} is taken as {what}, as asked."
     other = "--family gaussian" if target.is_class and target.of_numbers else "--family class"
@@ -271,16 +274,12 @@ def _check_few_classes(column: columns.Column) -> None:
 
 
 def _check_support(name: str, values: Array, family: str) -> None:
-    wrong, needs = {
-        "gamma": (values <= 0, "numbers above 0"),
-        "beta": ((values <= 0) | (values >= 1), "numbers above 0 and below 1"),
-        "poisson": ((values < 0) | (values != np.rint(values)), "whole numbers from 0"),
-        "negative_binomial": ((values < 0) | (values != np.rint(values)), "whole numbers from 0"),
-    }.get(family, (np.zeros(1, bool), ""))
+    support = BY_NAME[family].support
+    wrong = ~inside(torch.from_numpy(values), support).numpy()
     if wrong.any():
         example = values[wrong][0]
         raise TableError(
-            f"Family {family!r} needs {needs}; the target {name!r} holds {example:g}, "
+            f"Family {family!r} needs {words_of(support).numbers}; the target {name!r} holds {example:g}, "
             f"and {int(wrong.sum()):,} such values in all. Choose another --family."
         )
 

@@ -15,21 +15,7 @@ import torch
 from torch import Tensor, nn
 from torch.func import functional_call
 
-from torchnpn.likelihoods import (
-    BernoulliPoisson,
-    BetaProportions,
-    CrossEntropy,
-    Direct,
-    GammaAmounts,
-    GammaWords,
-    GaussianNoise,
-    KLToTarget,
-    Likelihood,
-    NegativeBinomialCounts,
-    PoissonCounts,
-    PoissonRate,
-    SquaredError,
-)
+from torchnpn.likelihoods import Likelihood
 from torchnpn.moments import Moments
 from torchnpn.nn import Linear, Sequential
 from torchnpn.sparse import SparseBatch
@@ -39,20 +25,6 @@ WIDE = 4_096  # outputs; below, the whole is small
 _NUMBERS = 2**19  # in a tensor (*replicas, batch, outputs at a time): 2 MB, and a step has ten of them
 _NUMBERS_ON_GPU = 2**23  # there a part has to be worth its launches
 _LEAST = 256  # outputs at a time
-_SEPARABLE = (  # a sum over targets of terms with one output each, and learnt numbers for each target or for all
-    BernoulliPoisson,
-    BetaProportions,
-    CrossEntropy,
-    Direct,
-    GammaAmounts,
-    GammaWords,
-    GaussianNoise,
-    KLToTarget,
-    NegativeBinomialCounts,
-    PoissonCounts,
-    PoissonRate,
-    SquaredError,
-)
 
 
 class WeightedLoss(NamedTuple):
@@ -96,7 +68,7 @@ def takes(model: Any, likelihood: Likelihood, batch: Batch) -> bool:
         and len(model) > 1
         and type(model[-1]) is Linear
         and model[-1].out_features >= WIDE
-        and type(likelihood) in _SEPARABLE
+        and likelihood.separable
         and batch.y.shape[-1] == model[-1].out_features
         and not (model._forward_hooks or model._forward_pre_hooks)
     )
@@ -110,7 +82,7 @@ def wide_loss(
     Args:
         a: Input of the layer, (*replicas, batch, in_features).
         layer: With as many outputs as there are targets.
-        likelihood: Of one of the kinds that `takes` names.
+        likelihood: One that is `separable`.
         y: Targets (batch, targets).
         share: (batch,) or (*replicas, batch), of each row in the sum.
         chunk: Outputs at a time; by default as many as fill a tensor of 2 MB, or on a GPU of 32 MB.

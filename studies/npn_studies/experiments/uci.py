@@ -101,7 +101,7 @@ def members(task: Task, settings: dict[str, Any], count: int, progress: Progress
     model.fit(x, y[:, 0], progress=progress, subsets=seen)
     seconds = rounded((time.perf_counter() - start) / (splits * count))
     found = [model.predict_members(x_test.double().numpy()) for x_test in task.x_test]
-    own = [np.stack(each)[:, own] for each, own in zip(found, network_of, strict=True)]  # type: ignore[arg-type]
+    own = [np.stack(each)[:, own] for each, own in zip(found, network_of, strict=True)]
     return PredictedReal(*torch.from_numpy(np.stack(own, 2))[..., None]), seconds  # (count, splits, rows, 1)
 
 

@@ -3,17 +3,23 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
-from torchnpn.families import ExponentialFamily, quantiles
+from torchnpn.families import crps, quantiles
+from torchnpn.families.base import ExponentialFamily
+from torchnpn.families.categorical import Categorical
+from torchnpn.families.distribution import Distribution
+from torchnpn.families.gaussian import Gaussian
 from torchnpn.families.tails import Array, Tails
 from torchnpn.finite import clamped
-from torchnpn.likelihoods.base import VarianceParts
-from torchnpn.likelihoods.categorical import Categorical
+from torchnpn.metrics.crps import mixture_of_normals
 from torchnpn.moments import Moments
 
+_TURNS = (0.01, 0.5, 0.99, 1 - 1e-4, 1 - 1e-7)  # where a distribution function turns; the upper tail may be long
 _SPACING = 1 << 12  # of a quantile, in float64 numbers: one part in 10¹²
 
 
@@ -41,8 +47,8 @@ class Mixture:
     def moments(self) -> Moments:
         """E x = mean of the members' means; Var x = mean of their variances + variance of their means."""
         m, s = self.members.mean, self.members.variance
-        mean, spread = _mean_and_variance(m)
-        variance = _mean_and_variance(s)[0] + spread
+        mean, spread = mean_and_variance(m)
+        variance = mean_and_variance(s)[0] + spread
         infinite = variance.isinf() & (s.isinf().any(0) | m.isinf().any(0))
         return Moments(mean.to(m.dtype), torch.where(infinite, torch.inf, clamped(variance, m.dtype)))
 
@@ -88,6 +94,35 @@ class Mixture:
         below, above = self.members.tails(y)
         return Tails(below.mean(0), above.mean(0))
 
+    def crps(self, y: Tensor | float) -> Tensor:
+        """Continuous ranked probability score of `y`: in closed form for Gaussians, else by quadrature."""
+        members, dtype = self.members, self.members.dtype
+        own = members.crps(y).double().cpu().numpy()  # which also checks y
+        if isinstance(members, Gaussian):
+            m, s = members._numpy()
+            return torch.as_tensor(mixture_of_normals(m, np.sqrt(s), _float64(y))).to(members.device, dtype)
+        low, *turns, high = (_float64(members.quantile(q)) for q in (crps.TAIL, *_TURNS, 1 - crps.TAIL))
+        with np.errstate(all="ignore"):
+            if members.support.is_discrete:
+                apart = crps.disagreement_on_counts(self._cdfs, low.min(0), high.max(0))
+            else:
+                inner = np.sort(np.concatenate(turns), axis=0)
+                apart = crps.disagreement(self._cdfs, np.stack([low.min(0), *inner, high.max(0)]))
+            score = np.maximum((own / len(own)).sum(0) - apart, 0.0)
+        return clamped(torch.as_tensor(score, device=members.device), dtype)
+
+    def _cdfs(self, y: Array) -> Array:
+        """P(x ≤ y) by each member."""
+        return _float64(self.members.cdf(torch.as_tensor(y)))
+
+    def scaled(self, shift: Tensor, scale: Tensor) -> Mixture:
+        """The distribution of shift + scale · x, scale > 0."""
+        return Mixture(self.members.scaled(shift, scale))
+
+    def __getitem__(self, rows: Any) -> Mixture:
+        """The mixtures at these places of the batch."""
+        return Mixture(self.members[(slice(None), *(rows if isinstance(rows, tuple) else (rows,)))])
+
     def sample(self, n: int, generator: torch.Generator | None = None) -> Tensor:
         """`n` draws, shape (n, *batch_shape); from torch's global random state unless a generator is given."""
         draws = self.members.sample(n, generator)  # (n, K, *batch_shape)
@@ -97,26 +132,21 @@ class Mixture:
         return draws.gather(1, chosen).squeeze(1)
 
 
-def mixed(distribution: ExponentialFamily | Categorical) -> Mixture | Categorical:
+def mixed(distribution: Distribution) -> Mixture | Categorical:
     """The equal mixture over the first dimension of a distribution's tensors; of classes, again one over classes."""
     if isinstance(distribution, Categorical):
         return Categorical(distribution.probs.mean(0))
+    if not isinstance(distribution, ExponentialFamily):
+        raise TypeError(f"mixed expects a member of a family, or classes, got {type(distribution).__name__}.")
     return Mixture(distribution)
 
 
-def mixture_parts(parts: VarianceParts, means: Tensor) -> VarianceParts:
-    """Variance of a mixture and its parts: what members disagree on is epistemic, since more data would settle it.
-
-    Args:
-        parts: Of the members, (K, …).
-        means: Of the members' predictive distributions, (K, …).
-    """
-    epistemic = _mean_and_variance(parts.epistemic)[0] + _mean_and_variance(means)[1]
-    aleatoric = _mean_and_variance(parts.aleatoric)[0]
-    return VarianceParts.of(*(clamped(part, means.dtype) for part in (epistemic, aleatoric)))
+def _float64(x: Tensor | float) -> Array:
+    array: Array = torch.as_tensor(x, dtype=torch.float64).detach().cpu().numpy()
+    return array
 
 
-def _mean_and_variance(x: Tensor) -> tuple[Tensor, Tensor]:
+def mean_and_variance(x: Tensor) -> tuple[Tensor, Tensor]:
     """Over the first dimension, in float64 and without overflow of the sum."""
     share = x.double() / len(x)
     mean = share.sum(0)

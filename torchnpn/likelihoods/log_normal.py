@@ -1,0 +1,110 @@
+"""Positive amounts whose logarithm is Gaussian."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.distributions import constraints
+
+from torchnpn.families import LogNormal
+from torchnpn.likelihoods.base import Array, Likelihood, LossGradient, VarianceParts, wide_latent
+from torchnpn.likelihoods.gaussian import GaussianNoise, HeteroscedasticGaussian
+from torchnpn.likelihoods.guards import narrowed
+from torchnpn.likelihoods.limits import LOG_MEAN, LOG_VARIANCE, limited
+from torchnpn.likelihoods.units import relative
+from torchnpn.moments import Moments
+
+
+class LogNormalAmounts(Likelihood):
+    """log y | o ~ N(o, σ²) with a learnt σ², so log y ~ N(o_m, o_s + σ²): `GaussianNoise` of the logarithm.
+
+    The loss is that of the logarithm plus log y, hence -log p(y) where `elbo` is 0. With v = o_s + σ²:
+    E y = exp(o_m + v/2), Var y = (E y)² (e^v - 1), of which (E y)² (e^o_s - 1) is epistemic. Predicted log means are
+    taken as they are up to ±30, their variances up to 20.
+
+    Args:
+        targets: Number of targets, each with its own noise; 1 for one noise shared by all.
+        elbo: Share of the ELBO in the loss.
+        initial_log_noise: log σ² at the start.
+        replicas: Leading dimensions of the network's replicas.
+    """
+
+    name, words = "lognormal", "a positive amount"
+    support = constraints.positive
+    separable = True
+    units = staticmethod(relative)
+    gains_from_steps = True
+    simpler = "gaussian"
+    settings: ClassVar = {"elbo": 0.1}
+    arguments: ClassVar = {"targets": int, "replicas": tuple, "elbo": float}
+    of_logarithm: ClassVar[type[GaussianNoise]] = GaussianNoise
+
+    def __init__(
+        self, targets: int = 1, elbo: float = 0.5, initial_log_noise: float = -2.0, *, replicas: tuple[int, ...] = ()
+    ) -> None:
+        super().__init__()
+        self.logarithm = self.of_logarithm(targets, elbo, initial_log_noise, replicas=replicas)
+
+    @property
+    def elbo(self) -> float:
+        return self.logarithm.elbo
+
+    @classmethod
+    def marginal(cls, x: Moments) -> LogNormal:
+        return LogNormal.from_moments(x)
+
+    @staticmethod
+    def start(y: Array, weight: Array | None) -> Array:
+        mean: Array = np.average(np.log(y), axis=0, weights=weight)
+        return mean
+
+    def least_kl(self) -> float | Array:
+        return self.logarithm.least_kl()
+
+    def outputs(self, targets: int) -> int:
+        return self.logarithm.outputs(targets)
+
+    def predict(self, o: Moments) -> LogNormal:
+        m, s = self.logarithm.predict(Moments(*wide_latent(o))).moments
+        assert s is not None
+        return LogNormal.unchecked(limited(m, LOG_MEAN), limited(s, LOG_VARIANCE))
+
+    def variance_parts(self, o: Moments) -> VarianceParts:
+        """The epistemic share is (e^o_s - 1)/(e^v - 1)."""
+        predicted = self.predict(o)
+        s = self.logarithm.variance_parts(Moments(*wide_latent(o))).epistemic
+        share = torch.expm1(torch.minimum(s, predicted.s)) / torch.expm1(predicted.s)
+        total = predicted.variance
+        return VarianceParts(total, share * total, (1 - share) * total)
+
+    def _row_loss(self, o: Moments, y: Tensor) -> Tensor:
+        log_y = torch.log(y.double())
+        of_logs = self.logarithm.loss(o, log_y.to(torch.promote_types(o.mean.dtype, torch.float32)))
+        return narrowed(of_logs.double() + log_y.sum(-1), of_logs.dtype)
+
+    def loss_gradient(self, m: Array, s: Array, y: Array, share: Array) -> LossGradient:
+        """Gradients of the logarithm's loss: what is added to it does not depend on the latent."""
+        log_y = np.log(y)
+        found = self.logarithm.loss_gradient(m, s, log_y, share)
+        return found._replace(loss=found.loss + float(share @ log_y.sum(1)))
+
+
+class HeteroscedasticLogNormal(LogNormalAmounts):
+    """`LogNormalAmounts` with a noise σ² exp(o₂) that a second output predicts: `HeteroscedasticGaussian` of log y.
+
+    Args:
+        targets: Number of targets, each with its own σ².
+        elbo: Share of the ELBO in the loss.
+        initial_log_noise: log σ² at the start.
+        replicas: Leading dimensions of the network's replicas.
+    """
+
+    name = ""  # `LogNormalAmounts` leads to it
+    separable = False
+    of_logarithm = HeteroscedasticGaussian
+
+
+LogNormalAmounts.varying_noise = HeteroscedasticLogNormal
