@@ -7,7 +7,7 @@ import torch
 from torchnpn import likelihoods, nn
 from torchnpn.moments import Moments
 from torchnpn.training import Recipe
-from torchnpn.training.batches import Rows
+from torchnpn.training.data import Rows
 from torchnpn.training.fused import why_not_fused
 
 ROWS, FEATURES, OUTPUTS = 21, 5, 3  # batches of 8: the last has five rows

@@ -21,7 +21,7 @@ from torchnpn.likelihoods import GaussianNoise, ScaledSoftmax
 from torchnpn.moments import Moments
 from torchnpn.training import Recipe, constant, train
 from torchnpn.training.adversarial import Adversary, along, pushed
-from torchnpn.training.batches import Batch
+from torchnpn.training.data import Batch
 
 ROWS, FEATURES, CLASSES = 40, 5, 3
 

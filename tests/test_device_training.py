@@ -14,7 +14,7 @@ from torchnpn import likelihoods, nn, priors
 from torchnpn.moments import Moments
 from torchnpn.training import constant, cosine, optimizer_state
 from torchnpn.training.fused import FusedSteps
-from torchnpn.training.graphs import Beside, Repeated, captured
+from torchnpn.training.graph import Beside, Repeated, captured
 from torchnpn.training.steps import device_training
 from torchnpn.training.taped import TapedSteps
 

@@ -17,7 +17,7 @@ from torchnpn.documents.layers import Masking, SaturatingKL, WordLinear, as_word
 from torchnpn.documents.schedule import adam_with_own_rates, share_of_rate, warm_cosine
 from torchnpn.moments import Moments
 from torchnpn.training import Recipe
-from torchnpn.training.batches import as_batches
+from torchnpn.training.data import as_batches
 from torchnpn.training.steps import device_training
 from torchnpn.training.wide import weighted_loss
 

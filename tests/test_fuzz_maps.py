@@ -14,8 +14,8 @@ from map_cases import CASES, each, gradients
 from torch import Tensor
 
 from torchnpn import families, kernels, maps, nn
-from torchnpn.kernels.sparse_linear import SparseBatch
 from torchnpn.moments import Moments
+from torchnpn.sparse import SparseBatch
 
 SLACK = 2e-6  # float32 rounding and the approximations of the default maps, in units of 1 + |value|
 

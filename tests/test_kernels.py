@@ -9,7 +9,8 @@ import scipy.sparse
 import torch
 
 from torchnpn import kernels, maps, nn
-from torchnpn.kernels import cpu_linear, cpu_relu
+from torchnpn.kernels.cpu import linear as cpu_linear
+from torchnpn.kernels.cpu import relu as cpu_relu
 from torchnpn.moments import Moments
 
 NAMES = ("a_m", "a_s", "W_m", "W_s", "b_m", "b_s")

@@ -13,7 +13,7 @@ import torchnpn
 
 LAYERS = (  # from the bottom up; a module imports from layers below its own
     ("finite",),
-    ("moments",),
+    ("moments", "sparse"),
     ("families",),
     ("maps",),
     ("kernels",),

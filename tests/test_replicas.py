@@ -11,7 +11,7 @@ import torch
 
 from torchnpn import likelihoods, nn, priors
 from torchnpn.training import Recipe, TrainingDiverged, constant, linear_ramp, train
-from torchnpn.training.batches import Rows
+from torchnpn.training.data import Rows
 from torchnpn.training.device import Feed, count_replicas
 from torchnpn.training.schedule import schedule
 from torchnpn.training.steps import device_training

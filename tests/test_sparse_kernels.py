@@ -9,10 +9,9 @@ import scipy.sparse
 import torch
 
 import torchnpn as npn
-from torchnpn.kernels import sparse_linear
-from torchnpn.kernels.sparse_linear import SparseBatch
+from torchnpn.kernels import sparse as sparse_linear
 from torchnpn.moments import Moments
-from torchnpn.training.sparse_rows import SparseRows
+from torchnpn.sparse import SparseBatch, SparseRows
 
 ROWS, FEATURES, OUTPUTS = 30, 70, 37  # none a multiple of a tile
 

@@ -12,7 +12,7 @@ from device_cases import FEATURES, OUTPUTS, ROWS, dataset, network, reason, reci
 
 from torchnpn import likelihoods, nn, priors
 from torchnpn.training import cosine, loop
-from torchnpn.training.batches import Rows
+from torchnpn.training.data import Rows
 from torchnpn.training.steps import device_training
 from torchnpn.training.taped import TapedSteps
 

@@ -8,7 +8,7 @@ from torch.utils.data import DataLoader, TensorDataset
 
 from torchnpn import likelihoods, nn, priors
 from torchnpn.training import Recipe, train
-from torchnpn.training.batches import Rows
+from torchnpn.training.data import Rows
 from torchnpn.training.device import Feed
 from torchnpn.training.members import member
 

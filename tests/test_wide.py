@@ -9,11 +9,10 @@ from torch.utils.data import DataLoader
 
 import torchnpn as npn
 from torchnpn import likelihoods, nn
-from torchnpn.kernels.sparse_linear import SparseBatch
 from torchnpn.moments import Moments
+from torchnpn.sparse import SparseBatch, SparseRows
 from torchnpn.training import Recipe, train
-from torchnpn.training.batches import Batch, Rows, as_batches
-from torchnpn.training.sparse_rows import SparseRows
+from torchnpn.training.data import Batch, Rows, as_batches
 from torchnpn.training.wide import WIDE, row_loss, takes, weighted_loss, wide_loss
 
 BATCH, INPUTS, OUTPUTS = 6, 5, 37

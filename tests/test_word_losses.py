@@ -9,7 +9,7 @@ from scipy import integrate, special, stats
 from torchnpn import likelihoods, nn
 from torchnpn.likelihoods.words import BernoulliPoisson, CrossEntropy, GammaWords, PoissonRate
 from torchnpn.moments import Moments
-from torchnpn.training.sparse_rows import SparseRows
+from torchnpn.sparse import SparseRows
 from torchnpn.training.wide import wide_loss
 
 

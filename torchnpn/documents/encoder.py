@@ -15,12 +15,11 @@ from torchnpn.documents.counts import checked_counts
 from torchnpn.documents.joint import JointMoments
 from torchnpn.documents.layers import WordLinear
 from torchnpn.documents.start import linear_layers
-from torchnpn.kernels.sparse_linear import SparseBatch
 from torchnpn.likelihoods import Likelihood
 from torchnpn.moments import Moments
 from torchnpn.nn import Linear, Sequential
+from torchnpn.sparse import SparseBatch, SparseRows
 from torchnpn.training import History
-from torchnpn.training.sparse_rows import SparseRows
 
 if TYPE_CHECKING:
     from torchnpn.documents.autoencoder import Autoencoder

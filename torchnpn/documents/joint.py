@@ -13,9 +13,9 @@ import torch
 from torch import Tensor, nn
 
 from torchnpn.documents.layers import WordLinear
-from torchnpn.kernels.sparse_linear import SparseBatch
 from torchnpn.moments import Moments
 from torchnpn.nn import Linear
+from torchnpn.sparse import SparseBatch
 
 
 class JointMoments(NamedTuple):

@@ -9,12 +9,11 @@ from torch import Tensor, nn
 
 from torchnpn import maps
 from torchnpn.families import Poisson
-from torchnpn.kernels import sparse_linear
-from torchnpn.kernels.sparse_linear import SparseBatch
+from torchnpn.kernels import sparse as sparse_linear
 from torchnpn.moments import Moments
 from torchnpn.nn import Linear, sampling
-from torchnpn.nn.convert import as_moments
-from torchnpn.training.sparse_rows import SparseRows
+from torchnpn.nn.inputs import as_moments
+from torchnpn.sparse import SparseBatch, SparseRows
 
 
 def as_words(x: Any) -> SparseBatch:

@@ -9,7 +9,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from torchnpn.training.batches import as_tensor
+from torchnpn.training.data import as_tensor
 
 _ROUNDING = 1e-4  # of a code's mean variance, by which a covariance may fall short of being one
 

@@ -16,9 +16,11 @@ from torch import Tensor
 
 from torchnpn import families, maps
 from torchnpn.families import ExponentialFamily
-from torchnpn.kernels import cpu_linear, cpu_relu, sparse_linear
+from torchnpn.kernels import sparse as sparse_linear
 from torchnpn.kernels.adam import adam_
-from torchnpn.kernels.cpu_linear import gaussian_linear
+from torchnpn.kernels.cpu import linear as cpu_linear
+from torchnpn.kernels.cpu import relu as cpu_relu
+from torchnpn.kernels.cpu.linear import gaussian_linear
 from torchnpn.kernels.precision import current, precision
 from torchnpn.moments import Moments
 

@@ -110,7 +110,7 @@ def _variance_terms(a_m: Tensor, a_s: Tensor | None, w_m: Tensor, w_s: Tensor | 
 def backward(
     a_m: Tensor, a_s: Tensor | None, W_m: Tensor, W_s: Tensor | None, g_m: Tensor, g_s: Tensor
 ) -> tuple[Tensor | None, ...]:
-    """Gradients by a_m, a_s, W_m, W_s; the formulas are those of `kernels.cpu_linear`."""
+    """Gradients by a_m, a_s, W_m, W_s; the formulas are those of `kernels.cpu.linear`."""
     d_m, d_s = torch.zeros_like(a_m), torch.zeros_like(a_m)
     d_W_m, d_W_s = [], []
     square = finite(a_m * a_m) if a_s is None else finite(finite(a_m * a_m) + a_s)

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from torchnpn import kernels, maps
 from torchnpn.moments import Moments
-from torchnpn.nn.convert import as_moments
+from torchnpn.nn.inputs import as_moments
 
 
 class Activation(nn.Module):

@@ -15,8 +15,8 @@ from torchnpn.families import Beta, ExponentialFamily, Gaussian, Poisson
 from torchnpn.moments import Moments
 from torchnpn.nn import foreign
 from torchnpn.nn.activation import BY_NAME, FUSED
-from torchnpn.nn.convert import as_moments
-from torchnpn.nn.layers import chain_of
+from torchnpn.nn.chain import chain_of
+from torchnpn.nn.inputs import as_moments
 from torchnpn.nn.linear import Linear
 from torchnpn.nn.neurons import Bernoulli, Power, Saturating
 from torchnpn.nn.noise import Dropout, MaskedUnits

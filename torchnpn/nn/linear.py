@@ -12,9 +12,9 @@ from torch.distributions import constraints
 
 from torchnpn import families, kernels
 from torchnpn.families import ExponentialFamily, Gaussian
-from torchnpn.kernels import sparse_linear
+from torchnpn.kernels import sparse as sparse_linear
 from torchnpn.moments import Moments
-from torchnpn.nn.convert import as_moments
+from torchnpn.nn.inputs import as_moments
 from torchnpn.nn.parameter import RandomParameter, initial_moments
 
 

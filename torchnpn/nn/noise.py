@@ -9,7 +9,7 @@ from torchnpn import maps
 from torchnpn.finite import saturated
 from torchnpn.moments import Moments
 from torchnpn.nn import sampling
-from torchnpn.nn.convert import as_moments
+from torchnpn.nn.inputs import as_moments
 
 
 class Dropout(nn.Module):

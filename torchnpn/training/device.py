@@ -17,8 +17,8 @@ from torchnpn import kernels
 from torchnpn.nn import Linear
 from torchnpn.nn.sampling import drawing_from
 from torchnpn.priors import Prior, kl
-from torchnpn.training.batches import Batch, Rows
-from torchnpn.training.graphs import Repeated
+from torchnpn.training.data import Batch, Rows
+from torchnpn.training.graph import Repeated
 from torchnpn.training.optimizer_state import Averages
 from torchnpn.training.recipe import Recipe
 from torchnpn.training.schedule import schedule

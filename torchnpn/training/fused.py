@@ -1,6 +1,6 @@
 """A training step in a dozen kernels: Gaussian multilayer networks on a CUDA device.
 
-The same formulas as `kernels.cpu_linear`, `priors` and Adam, but a gradient of weights never reaches memory: the kernel
+The same formulas as `kernels.cpu.linear`, `priors` and Adam, but a gradient of weights never reaches memory: the kernel
 that sums it goes on to the KL and to Adam. Between the layers only activations and their gradients are written.
 """
 
@@ -17,12 +17,12 @@ from torchnpn.kernels import adam_, has_triton
 from torchnpn.likelihoods import Likelihood, ScaledSoftmax
 from torchnpn.moments import Moments
 from torchnpn.nn import Linear, Sequential
-from torchnpn.nn.layers import Chain, chain_of
+from torchnpn.nn.chain import Chain, chain_of
 from torchnpn.priors import EmpiricalBayes, IsotropicGaussian, Prior
 from torchnpn.training.adversarial import along, radii
-from torchnpn.training.batches import Rows
+from torchnpn.training.data import Rows
 from torchnpn.training.device import Feed
-from torchnpn.training.graphs import Beside
+from torchnpn.training.graph import Beside
 from torchnpn.training.optimizer_state import Averages
 from torchnpn.training.recipe import ADAM, Recipe, adam, cosine
 

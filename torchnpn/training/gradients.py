@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from torchnpn.likelihoods import Likelihood
 from torchnpn.moments import Moments
 from torchnpn.priors import Prior, add_kl_gradient_, kl
-from torchnpn.training.batches import Batch
+from torchnpn.training.data import Batch
 from torchnpn.training.wide import weighted_loss
 
 

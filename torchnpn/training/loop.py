@@ -24,7 +24,7 @@ from torchnpn.priors import Prior
 from torchnpn.training import checkpoint as checkpoints
 from torchnpn.training import optimizer_state, small
 from torchnpn.training.adversarial import Adversary, check_dense, radii
-from torchnpn.training.batches import Batch, Loader, Rows, as_batches
+from torchnpn.training.data import Batch, Loader, Rows, as_batches
 from torchnpn.training.device import DeviceTraining
 from torchnpn.training.fingerprint import fingerprint
 from torchnpn.training.flat_adam import FlatAdam

@@ -2,7 +2,7 @@
 
 A step of fifty hidden units computes for a tenth of a millisecond, and torch keeps its books for two. Here all free
 numbers of network and likelihood lie in one flat array, means first, then log standard deviations, so that a step is a
-hundred calls of numpy and one of the optimizer. The formulas are those of `kernels.cpu_linear`, `kernels.cpu_relu` and
+hundred calls of numpy and one of the optimizer. The formulas are those of `kernels.cpu.linear`, `kernels.cpu.relu` and
 `priors`, and tests hold them together.
 """
 
@@ -25,7 +25,7 @@ from torchnpn.moments import Moments
 from torchnpn.nn import Linear, MeanAndNoise, RandomParameter, ReLU, Sequential
 from torchnpn.priors import EmpiricalBayes, IsotropicGaussian, Prior
 from torchnpn.training.adversarial import along
-from torchnpn.training.batches import Batch
+from torchnpn.training.data import Batch
 from torchnpn.training.gradients import BatchLoss
 from torchnpn.training.optimizer_state import Averages
 
@@ -231,7 +231,7 @@ class _Flat:
 
 
 class _Rectified(NamedTuple):
-    """max(0, x), and what its gradient needs; letters as in `kernels.cpu_relu`."""
+    """max(0, x), and what its gradient needs; letters as in `kernels.cpu.relu`."""
 
     mean: Array
     variance: Array

@@ -9,7 +9,7 @@ from torch import nn
 
 from torchnpn.likelihoods import Likelihood
 from torchnpn.priors import Prior
-from torchnpn.training.batches import Rows, as_batches
+from torchnpn.training.data import Rows, as_batches
 from torchnpn.training.device import DeviceTraining, Feed, Steps, count_replicas
 from torchnpn.training.fused import FusedSteps, why_not_fused
 from torchnpn.training.recipe import Recipe

@@ -15,7 +15,6 @@ import torch
 from torch import Tensor, nn
 from torch.func import functional_call
 
-from torchnpn.kernels.sparse_linear import SparseBatch
 from torchnpn.likelihoods import (
     BernoulliPoisson,
     BetaProportions,
@@ -33,7 +32,8 @@ from torchnpn.likelihoods import (
 )
 from torchnpn.moments import Moments
 from torchnpn.nn import Linear, Sequential
-from torchnpn.training.batches import Batch
+from torchnpn.sparse import SparseBatch
+from torchnpn.training.data import Batch
 
 WIDE = 4_096  # outputs; below, the whole is small
 _NUMBERS = 2**19  # in a tensor (*replicas, batch, outputs at a time): 2 MB, and a step has ten of them

@@ -19,8 +19,8 @@ from torchnpn.documents import checked_counts, row_max
 from torchnpn.documents.counts import present, word_means
 from torchnpn.documents.schedule import warm_cosine
 from torchnpn.moments import Moments
+from torchnpn.sparse import SparseRows
 from torchnpn.training import resolve_device
-from torchnpn.training.sparse_rows import SparseRows
 
 _ENCODED = 256  # documents that are dense at a time
 

@@ -12,7 +12,7 @@ from npn_studies.bench.task import Task
 from npn_studies.bench.ways import GRAPH, Call, Contestant, Way, prediction, require, training_step
 from torchnpn import likelihoods, nn, priors
 from torchnpn.training import Recipe, constant
-from torchnpn.training.batches import Batch
+from torchnpn.training.data import Batch
 from torchnpn.training.wide import row_loss
 
 _PRIOR = priors.IsotropicGaussian(100.0)

@@ -1,6 +1,6 @@
 """Fused kernels in Triton, for CUDA devices; imported only where one is used, because Triton is not always there.
 
-`activations` has the moments of each activation and their derivatives, `endings` what they end, `products` the three
+`activations` has the moments of each activation and their derivatives, `epilogues` what they end, `products` the three
 matrix kernels, `elementwise` and `update` those without products; `signals` what they take, `layer` a layer's passes
 made of them, `learning` its step of Adam; `linear` is what autograd calls, `step` the rest of a training step.
 """

@@ -8,7 +8,7 @@ import triton
 import triton.language as tl
 
 from torchnpn.kernels.triton import activations
-from torchnpn.kernels.triton.endings import end_forward, end_input_gradient, variance_of, with_bias
+from torchnpn.kernels.triton.epilogues import end_forward, end_input_gradient, variance_of, with_bias
 
 
 @triton.jit

@@ -7,7 +7,7 @@ from __future__ import annotations
 import triton
 import triton.language as tl
 
-from torchnpn.kernels.triton.endings import variance_of
+from torchnpn.kernels.triton.epilogues import variance_of
 
 
 @triton.jit

@@ -1,4 +1,4 @@
-"""Sparse data that lie on the device, from which batches of one shape are gathered."""
+"""Sparse data: all rows of a CSR matrix on a device, and batches of one shape that are gathered from them."""
 
 from __future__ import annotations
 
@@ -8,7 +8,32 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from torchnpn.kernels.sparse_linear import SparseBatch
+
+class SparseBatch(NamedTuple):
+    """Rows that are zero but for a few entries, each row padded to the same width by entries of value 0.
+
+    A row names each of its columns once; a padding entry may name any.
+    """
+
+    columns: Tensor  # (*replicas, batch, width), int32
+    values: Tensor  # (*replicas, batch, width)
+    features: int
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """That of the rows if they were dense: (*replicas, batch, features)."""
+        return *self.columns.shape[:-1], self.features
+
+    def part(self, start: int, stop: int) -> Tensor:  # (*replicas, batch, stop - start)
+        """The features from `start` to `stop` - 1 as a dense tensor."""
+        inside = (self.columns >= start) & (self.columns < stop)
+        index = (self.columns - start).remainder(stop - start).long()  # entries outside add 0 somewhere
+        dense = self.values.new_zeros((*self.columns.shape[:-1], stop - start))
+        return dense.scatter_add_(-1, index, torch.where(inside, self.values, 0))
+
+    def dense(self) -> Tensor:  # (*replicas, batch, features)
+        """All of it."""
+        return self.part(0, self.features)
 
 
 class SparseRows(NamedTuple):

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import importlib.util
 from functools import cache
-from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -17,33 +16,7 @@ from torch.nn import functional
 from torchnpn.maps import careful_linear
 from torchnpn.maps.affine import may_look, saturated_sum
 from torchnpn.moments import Moments
-
-
-class SparseBatch(NamedTuple):
-    """Rows that are zero but for a few entries, each row padded to the same width by entries of value 0.
-
-    A row names each of its columns once; a padding entry may name any.
-    """
-
-    columns: Tensor  # (*replicas, batch, width), int32
-    values: Tensor  # (*replicas, batch, width)
-    features: int
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """That of the rows if they were dense: (*replicas, batch, features)."""
-        return *self.columns.shape[:-1], self.features
-
-    def part(self, start: int, stop: int) -> Tensor:  # (*replicas, batch, stop - start)
-        """The features from `start` to `stop` - 1 as a dense tensor."""
-        inside = (self.columns >= start) & (self.columns < stop)
-        index = (self.columns - start).remainder(stop - start).long()  # entries outside add 0 somewhere
-        dense = self.values.new_zeros((*self.columns.shape[:-1], stop - start))
-        return dense.scatter_add_(-1, index, torch.where(inside, self.values, 0))
-
-    def dense(self) -> Tensor:  # (*replicas, batch, features)
-        """All of it."""
-        return self.part(0, self.features)
+from torchnpn.sparse import SparseBatch
 
 
 def takes(a: object) -> bool:

@@ -12,9 +12,8 @@ import torch
 from torch import Tensor
 from torch.utils.data import DataLoader, IterableDataset
 
-from torchnpn.kernels.sparse_linear import SparseBatch
 from torchnpn.moments import Moments
-from torchnpn.training.sparse_rows import SparseRows
+from torchnpn.sparse import SparseBatch, SparseRows
 
 _BLOCK = 4_096  # rows that are gathered at once: a call for each small batch would cost more than its work
 

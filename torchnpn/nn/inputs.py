@@ -5,8 +5,8 @@ from __future__ import annotations
 import scipy.sparse
 from torch import Tensor
 
-from torchnpn.kernels.sparse_linear import SparseBatch
 from torchnpn.moments import Moments
+from torchnpn.sparse import SparseBatch
 
 
 def as_moments(a: Moments | Tensor) -> Moments:

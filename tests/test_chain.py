@@ -16,7 +16,7 @@ import torchnpn as npn
 from torchnpn import likelihoods, nn, priors, training
 from torchnpn.training import small
 from torchnpn.training.adversarial import Adversary
-from torchnpn.training.batches import Batch
+from torchnpn.training.data import Batch
 from torchnpn.training.flat_adam import FlatAdam
 from torchnpn.training.gradients import Autograd
 
