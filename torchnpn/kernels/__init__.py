@@ -15,6 +15,7 @@ import torch
 from torch import Tensor
 
 from torchnpn import families, maps
+from torchnpn._torch import is_transformed
 from torchnpn.families import ExponentialFamily
 from torchnpn.kernels import sparse as sparse_linear
 from torchnpn.kernels.adam import adam_
@@ -169,11 +170,7 @@ def _are_plain(*tensors: Tensor) -> bool:
     if torch.compiler.is_compiling():  # first of all: the compiler cannot see through the questions below
         return False
     return has_triton() and all(
-        t.is_cuda
-        and t.dtype == torch.float32
-        and t.layout == torch.strided
-        and t.numel() > 0
-        and not torch._C._functorch.is_functorch_wrapped_tensor(t)
+        t.is_cuda and t.dtype == torch.float32 and t.layout == torch.strided and t.numel() > 0 and not is_transformed(t)
         for t in tensors
     )
 

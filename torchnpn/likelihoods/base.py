@@ -10,6 +10,7 @@ from torch import Tensor, nn
 from torch.distributions import constraints
 from torch.distributions.constraints import Constraint
 
+from torchnpn._torch import has_values
 from torchnpn.families import ExponentialFamily, checks
 from torchnpn.families.base import zero_if_point
 from torchnpn.finite import clamped
@@ -138,7 +139,7 @@ def of_rows(losses: Tensor, o: Moments) -> Tensor:  # (*replicas, batch, targets
 
 def _check_variance(s: Tensor) -> None:
     """Raise for a negative variance, where a look costs nothing; NaN is left to the training, which names its cause."""
-    if s.device.type == "cpu" and not torch.compiler.is_compiling() and checks.has_values(s) and bool((s < 0).any()):
+    if s.device.type == "cpu" and not torch.compiler.is_compiling() and has_values(s) and bool((s < 0).any()):
         checks.require(~(s < 0), s, "A likelihood expects latent variances ≥ 0", "Pass variances, e.g. std ** 2.")
 
 

@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from torchnpn.families.checks import has_values
+from torchnpn._torch import has_values
 from torchnpn.likelihoods.limits import limited
 
 FAR = 1e100  # float64 numbers beyond are drawn back to it: their squares, and quotients of these, would overflow

@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 from torch import nn
 
+from torchnpn._torch import has_hooks
 from torchnpn.families import Gaussian
 from torchnpn.nn.activation import FUSED
 from torchnpn.nn.linear import Linear
@@ -27,7 +28,7 @@ class Chain(NamedTuple):
 
 def chain_of(modules: list[nn.Module]) -> Chain | None:
     """Gaussian linear layers with ReLU, sigmoid, tanh and sampled dropout between them; None for anything else."""
-    if any(part._forward_hooks or part._forward_pre_hooks for module in modules for part in module.modules()):
+    if any(has_hooks(part) for module in modules for part in module.modules()):
         return None
     rest, layers = list(modules), []
     first = _dropout(rest)

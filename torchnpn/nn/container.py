@@ -10,6 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from torchnpn import families, kernels
+from torchnpn._torch import has_hooks, is_transformed
 from torchnpn.families import Bernoulli as BernoulliFamily
 from torchnpn.families import Beta, ExponentialFamily, Gaussian, Poisson
 from torchnpn.moments import Moments
@@ -71,7 +72,7 @@ def _check_variance(a: Moments) -> None:
     s = a.variance if isinstance(a, Moments) else None
     if s is None or torch.compiler.is_compiling() or s.device.type != "cpu" or s.numel() == 0:
         return
-    if not torch._C._functorch.is_functorch_wrapped_tensor(s) and s.detach().min().item() < 0:
+    if not is_transformed(s) and s.detach().min().item() < 0:
         raise ValueError(f"A network expects input variances ≥ 0, got {s.detach().min().item():g}.")
 
 
@@ -88,7 +89,7 @@ def _predicted(modules: list[nn.Module], a: Moments) -> Moments | None:
 
 def _fused(module: nn.Module, after: nn.Module, a: Moments) -> Moments | None:
     """A linear layer and the activation after it in one kernel, where there is one and nobody listens in between."""
-    if type(module) is not Linear or module._forward_hooks or after._forward_pre_hooks or after._forward_hooks:
+    if type(module) is not Linear or has_hooks(module) or has_hooks(after):
         return None
     if type(after) in FUSED:
         return module.with_activation(a, FUSED[type(after)])

@@ -24,6 +24,7 @@ from torch import Tensor, nn
 from torch.distributions import constraints
 
 from torchnpn import families
+from torchnpn._torch import version
 from torchnpn.families import ExponentialFamily
 from torchnpn.moments import Moments
 
@@ -190,7 +191,7 @@ class RandomParameter(nn.Module):
         if self.training or torch.is_grad_enabled() or not all(map(_is_tracked, free)):
             self._kept.clear()
             return compute()
-        state = tuple(number for t in free for number in (t.data_ptr(), t._version))
+        state = tuple(number for t in free for number in (t.data_ptr(), version(t)))
         if name not in self._kept or self._kept[name].state != state:
             self._kept[name] = _Kept(state, compute(), [t.detach() for t in free])
         return self._kept[name].value

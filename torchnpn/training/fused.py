@@ -13,6 +13,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from torchnpn._torch import has_hooks
 from torchnpn.kernels import adam_, has_triton
 from torchnpn.likelihoods import Likelihood, ScaledSoftmax
 from torchnpn.moments import Moments
@@ -194,7 +195,7 @@ class FusedSteps:
 
 def _chain(model: nn.Module) -> Chain | None:
     """The layers of a network, each there once, with no dropout at the end; None for anything else."""
-    if type(model) is not Sequential or model._forward_hooks or model._forward_pre_hooks:
+    if type(model) is not Sequential or has_hooks(model):
         return None
     chain = chain_of(list(model))
     if chain is None or chain.layers[-1].dropout:

@@ -18,6 +18,7 @@ import torch
 from numpy.typing import NDArray
 from torch import nn
 
+from torchnpn._torch import has_hooks
 from torchnpn.families import Gaussian
 from torchnpn.likelihoods import Likelihood
 from torchnpn.maps import normal
@@ -43,7 +44,7 @@ def takes(model: nn.Module, prior: Prior | None, device: torch.device) -> bool:
         and all(type(activation) is ReLU for activation in list(model)[1::2])
         and all(p.requires_grad and p.dtype == torch.float32 for p in parameters)
         and sum(p.numel() for p in parameters) <= _WEIGHTS
-        and not any(m._forward_hooks or m._forward_pre_hooks or m._backward_hooks for m in model.modules())
+        and not any(has_hooks(m) for m in model.modules())
         and (prior is None or type(prior) in (IsotropicGaussian, EmpiricalBayes))
     )
 

@@ -15,6 +15,7 @@ import torch
 from torch import Tensor, nn
 from torch.func import functional_call
 
+from torchnpn._torch import has_hooks
 from torchnpn.likelihoods import (
     BernoulliPoisson,
     BetaProportions,
@@ -98,7 +99,7 @@ def takes(model: Any, likelihood: Likelihood, batch: Batch) -> bool:
         and model[-1].out_features >= WIDE
         and type(likelihood) in _SEPARABLE
         and batch.y.shape[-1] == model[-1].out_features
-        and not (model._forward_hooks or model._forward_pre_hooks)
+        and not has_hooks(model)
     )
 
 

@@ -21,6 +21,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from torchnpn._torch import is_transformed
 from torchnpn.finite import cast, finite
 from torchnpn.kernels.scratch import scratch
 from torchnpn.maps import careful_linear
@@ -44,10 +45,7 @@ def takes(a: Moments, W: Moments, b: Moments | None) -> bool:
         and W.variance.shape == W.mean.shape
         and (b is None or (b.variance is not None and b.variance.shape == b.mean.shape == W.mean.shape[:1]))
         and all(
-            t.device.type == "cpu"
-            and t.layout == torch.strided
-            and t.dtype == W.mean.dtype
-            and not torch._C._functorch.is_functorch_wrapped_tensor(t)
+            t.device.type == "cpu" and t.layout == torch.strided and t.dtype == W.mean.dtype and not is_transformed(t)
             for t in tensors
         )
     )

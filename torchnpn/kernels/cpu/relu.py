@@ -11,6 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from torchnpn._torch import is_transformed
 from torchnpn.maps import normal
 from torchnpn.maps.elementwise import check
 from torchnpn.maps.rectifiers import relu_partials
@@ -25,10 +26,7 @@ def takes(o: Moments) -> bool:
         and o.variance is not None
         and o.mean.shape == o.variance.shape
         and all(
-            t.device.type == "cpu"
-            and t.dtype == torch.float32
-            and not torch._C._functorch.is_functorch_wrapped_tensor(t)
-            for t in (o.mean, o.variance)
+            t.device.type == "cpu" and t.dtype == torch.float32 and not is_transformed(t) for t in (o.mean, o.variance)
         )
     )
 
