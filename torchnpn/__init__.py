@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from torchnpn.io import load, save
     from torchnpn.moments import Moments
     from torchnpn.priors import kl
-    from torchnpn.training import History, Recipe, train
+    from torchnpn.training import History, Recipe, explain, train
 
 __all__ = [
     "BayesianLogisticRegression",
@@ -32,6 +32,7 @@ __all__ = [
     "Recipe",
     "datasets",
     "estimators",
+    "explain",
     "families",
     "io",
     "kl",
@@ -54,7 +55,7 @@ _HOMES = {  # of the names that are not modules
     "io": ("load", "save"),
     "moments": ("Moments",),
     "priors": ("kl",),
-    "training": ("History", "Recipe", "train"),
+    "training": ("History", "Recipe", "explain", "train"),
 }
 
 

@@ -49,7 +49,7 @@ def register_pytree(
     `name` is what a file of `torch.export` calls it.
     """
 
-    def with_keys(instance: Any) -> tuple[Sequence[tuple[Any, Any]], Any]:
+    def with_keys(instance: Any) -> tuple[list[tuple[Any, Any]], Any]:
         leaves, rest = flatten(instance)
         return [(_pytree.GetAttrKey(key), leaf) for key, leaf in leaves.items()], rest
 

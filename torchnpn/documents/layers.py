@@ -39,7 +39,7 @@ class Masking(nn.Module):
         words = as_words(x)
         if not self.training or self.p == 0:
             return words
-        return words._replace(values=words.values * sampling.kept(words.values, self.p))
+        return words._replace(values=words.values * sampling.dropout_mask(words.values, self.p))
 
     def extra_repr(self) -> str:
         return f"p={self.p:g}"

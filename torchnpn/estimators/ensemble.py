@@ -8,8 +8,8 @@ from typing import NamedTuple
 import torch
 
 from torchnpn.likelihoods import Likelihood
-from torchnpn.nn import Linear, Sequential
-from torchnpn.training.members import assemble_, member, trains_one_by_one
+from torchnpn.nn import Sequential
+from torchnpn.nn.replicas import assemble_, member, replicas_of
 
 
 class Trainee(NamedTuple):
@@ -18,11 +18,6 @@ class Trainee(NamedTuple):
     network: Sequential
     likelihood: Likelihood
     seed: int
-
-
-def replicas_of(network: Sequential) -> tuple[int, ...]:
-    """() for one network, (K,) for K members in one."""
-    return next(layer for layer in network.modules() if isinstance(layer, Linear)).replicas
 
 
 def started(
@@ -42,7 +37,7 @@ def trainees(network: Sequential, likelihood: Likelihood, seed: int, device: tor
     """The network and its likelihood as they are, or, where that is faster, each member in memory of its own."""
     network.to(device)
     replicas = replicas_of(network)
-    if not replicas or not trains_one_by_one(device):
+    if not replicas or device.type != "cpu":  # a CPU is filled by one network
         return [Trainee(network, likelihood, seed)]
     return [Trainee(member(network, k), member(likelihood, k), seed + k) for k in range(replicas[0])]
 

@@ -13,7 +13,6 @@ from sklearn.utils.validation import check_is_fitted
 from torchnpn.estimators import state
 from torchnpn.estimators.atomic import all_or_nothing
 from torchnpn.estimators.base import NPNEstimator, Progress
-from torchnpn.estimators.ensemble import replicas_of
 from torchnpn.estimators.inputs import Inputs, check_variance
 from torchnpn.estimators.plan import Plan, regression_steps, units
 from torchnpn.estimators.predictive import Interval, Predictive
@@ -23,6 +22,7 @@ from torchnpn.estimators.validation import check_enough_rows, checked_weight, sh
 from torchnpn.likelihoods import Likelihood, VarianceParts, mixed
 from torchnpn.moments import Moments
 from torchnpn.nn import Linear, MeanAndNoise, Sequential
+from torchnpn.nn.replicas import replicas_of
 
 Array = NDArray[Any]
 

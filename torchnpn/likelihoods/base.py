@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar, NamedTuple
+from typing import ClassVar, NamedTuple
 
 import torch
-from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.distributions import constraints
 from torch.distributions.constraints import Constraint
@@ -20,8 +19,6 @@ from torchnpn.likelihoods.guards import narrowed, widened
 from torchnpn.maps.elementwise import check
 from torchnpn.moments import Moments
 
-Array = NDArray[Any]
-
 
 class VarianceParts(NamedTuple):
     """Law of total variance: Var y = Var E[y | latent] + E Var[y | latent]."""
@@ -35,15 +32,6 @@ class VarianceParts(NamedTuple):
         """Both parts in one shape, and their sum."""
         epistemic, aleatoric = torch.broadcast_tensors(epistemic, aleatoric)
         return cls(clamped(epistemic + aleatoric), epistemic, aleatoric)
-
-
-class LossGradient(NamedTuple):
-    """The loss of a batch, with its gradients."""
-
-    loss: float
-    by_mean: Array  # (batch, outputs)
-    by_variance: Array  # (batch, outputs)
-    by_parameters: list[Array]  # in the order of `parameters()`
 
 
 class Likelihood(nn.Module):
@@ -68,22 +56,6 @@ class Likelihood(nn.Module):
         """Loss of each row, summed over its targets."""
         self._check_shapes(o, y)
         return self._row_loss(o, y)
-
-    def loss_gradient(self, m: Array, s: Array, y: Array, share: Array) -> LossGradient:
-        """Σ share · loss over rows and its gradients, for plain float32 arrays: what training small networks calls.
-
-        Args:
-            m: (batch, outputs) latent means.
-            s: (batch, outputs) latent variances.
-            y: Targets.
-            share: (batch,) of each row in the loss.
-        """
-        with torch.enable_grad():
-            o_m, o_s = (torch.from_numpy(part).requires_grad_() for part in (m, s))
-            loss = (self.loss(Moments(o_m, o_s), torch.from_numpy(y)) * torch.from_numpy(share)).sum()
-            gradients = torch.autograd.grad(loss, [o_m, o_s, *self.parameters()], materialize_grads=True)
-        by_m, by_s, *by_free = (gradient.numpy() for gradient in gradients)
-        return LossGradient(float(loss.detach()), by_m, by_s, by_free)
 
     def predict(self, o: Moments) -> ExponentialFamily | Categorical:
         """Predictive distribution of the target."""

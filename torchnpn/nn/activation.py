@@ -165,5 +165,3 @@ BY_NAME: dict[str, type[Activation]] = {
     "cos": Cos,
     "square": Square,
 }
-
-FUSED: dict[type[nn.Module], str] = {ReLU: "relu", Sigmoid: "sigmoid", Tanh: "tanh"}  # those that end a linear kernel

@@ -10,13 +10,14 @@ import torch
 from torch import Tensor, nn
 
 from torchnpn import families, kernels
-from torchnpn._torch import has_hooks, is_transformed
+from torchnpn._torch import is_transformed
 from torchnpn.families import Bernoulli as BernoulliFamily
 from torchnpn.families import Beta, ExponentialFamily, Gaussian, Poisson
+from torchnpn.kernels import choose
 from torchnpn.moments import Moments
 from torchnpn.nn import foreign
-from torchnpn.nn.activation import BY_NAME, FUSED
-from torchnpn.nn.chain import chain_of
+from torchnpn.nn.activation import BY_NAME
+from torchnpn.nn.chain import Chain, chain_of, fused_activation
 from torchnpn.nn.inputs import as_moments
 from torchnpn.nn.linear import Linear
 from torchnpn.nn.neurons import Bernoulli, Power, Saturating
@@ -37,19 +38,12 @@ class Sequential(nn.Sequential):
         super().add_module(name, module)
 
     def forward(self, a: Moments | Tensor) -> Moments:
-        o, modules = as_moments(a), list(self)
+        o = as_moments(a)
         _check_variance(o)
-        trains = torch.is_grad_enabled() or any(module.training for module in modules)
-        if not trains and (predicted := _predicted(modules, o)) is not None:
-            return predicted
-        while modules:
-            module = modules.pop(0)
-            fused = _fused(module, modules[0], o) if modules else None
-            if fused is None:
-                o = _called(module, o, len(self) - len(modules) - 1)
-            else:
-                o = fused
-                modules.pop(0)
+        if isinstance(o, Moments) and choose.why_not_triton(o.mean) is None:
+            return _on_cuda(list(self), o)
+        for position, module in enumerate(self):
+            o = _called(module, o, position)
         return o
 
 
@@ -76,26 +70,27 @@ def _check_variance(a: Moments) -> None:
         raise ValueError(f"A network expects input variances ≥ 0, got {s.detach().min().item():g}.")
 
 
-def _predicted(modules: list[nn.Module], a: Moments) -> Moments | None:
-    """All of a network's forward pass on a CUDA device, one kernel a layer; None where that does not apply."""
-    first = modules[0] if modules else None
-    if not isinstance(first, (Linear, Dropout)) or not isinstance(a, Moments) or not isinstance(a.mean, Tensor):
-        return None
-    if not a.mean.is_cuda or (chain := chain_of(modules)) is None:
-        return None
-    parts = [(layer.linear.weight, layer.linear.bias, layer.activation) for layer in chain.layers]
-    return kernels.network(a, parts)  # type: ignore[arg-type]  # a chain's layers have biases
-
-
-def _fused(module: nn.Module, after: nn.Module, a: Moments) -> Moments | None:
-    """A linear layer and the activation after it in one kernel, where there is one and nobody listens in between."""
-    if type(module) is not Linear or has_hooks(module) or has_hooks(after):
-        return None
-    if type(after) in FUSED:
-        return module.with_activation(a, FUSED[type(after)])
-    if type(after) is Saturating and after.family is families.Gamma:
-        return module.with_activation(a, "gamma", after.tau, after.r, after.r if after.q is None else after.q)
-    return None
+def _on_cuda(modules: list[nn.Module], o: Moments) -> Moments:
+    """The forward pass on a CUDA device: all layers without gradients, or each with its activation, in one kernel."""
+    trains = torch.is_grad_enabled() or any(module.training for module in modules)
+    chain = "it trains" if trains or not modules else chain_of(modules)
+    if isinstance(chain, Chain):
+        parts = [(layer.linear.weight, layer.linear.bias, layer.activation) for layer in chain.layers]
+        if (predicted := kernels.network(o, parts)) is not None:  # type: ignore[arg-type]  # a chain's layers have biases
+            return predicted
+    position = 0
+    while position < len(modules):
+        pair = modules[position : position + 2]
+        fused = fused_activation(*pair) if len(pair) == 2 else None
+        linear = pair[0]
+        if fused is not None and isinstance(linear, Linear):
+            parameters = linear.weight, linear.bias, linear.averages
+            both = kernels.layer_with_activation(o, *parameters, fused.name, *fused.constants)
+            if both is not None:
+                o, position = both, position + 2
+                continue
+        o, position = _called(linear, o, position), position + 1
+    return o
 
 
 class Flatten(nn.Module):

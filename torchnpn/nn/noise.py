@@ -26,7 +26,7 @@ class Dropout(nn.Module):
         a = as_moments(a)
         if not self.training or self.p == 0:
             return a
-        mask = sampling.kept(a.mean, self.p)
+        mask = sampling.dropout_mask(a.mean, self.p)
         return Moments(saturated(a.mean * mask), None if a.variance is None else saturated((a.variance * mask) * mask))
 
     def extra_repr(self) -> str:

@@ -72,7 +72,7 @@ def weighted_loss(model: Any, likelihood: Likelihood, batch: Batch, share: Tenso
         batch: Inputs and targets; sparse targets that cannot be taken in parts are made dense.
         share: (batch,) or (*replicas, batch), of each row in the loss.
     """
-    if takes(model, likelihood, batch):
+    if is_wide(model, likelihood, batch):
         return wide_loss(model[:-1](batch.x), model[-1], likelihood, batch.y, share)
     rows = likelihood.loss(model(batch.x), _targets(batch.y))
     return WeightedLoss((rows * share).sum(), rows.detach())
@@ -80,7 +80,7 @@ def weighted_loss(model: Any, likelihood: Likelihood, batch: Batch, share: Tenso
 
 def row_loss(model: Any, likelihood: Likelihood, batch: Batch) -> Tensor:  # (*replicas, batch)
     """`likelihood.loss(model(x), y)`, in parts where the network is wide: for evaluation, without gradients."""
-    if not takes(model, likelihood, batch):
+    if not is_wide(model, likelihood, batch):
         return likelihood.loss(model(batch.x), _targets(batch.y))
     a, head = model[:-1](batch.x), _Head(model[-1], likelihood)
     known, parameters = [part for part in a if part is not None], [*head.parameters()]
@@ -90,7 +90,7 @@ def row_loss(model: Any, likelihood: Likelihood, batch: Batch) -> Tensor:  # (*r
     )
 
 
-def takes(model: Any, likelihood: Likelihood, batch: Batch) -> bool:
+def is_wide(model: Any, likelihood: Likelihood, batch: Batch) -> bool:
     """Whether the last layer of a network is wide, and the likelihood's loss a sum over its outputs."""
     return (
         type(model) is Sequential
@@ -111,7 +111,7 @@ def wide_loss(
     Args:
         a: Input of the layer, (*replicas, batch, in_features).
         layer: With as many outputs as there are targets.
-        likelihood: Of one of the kinds that `takes` names.
+        likelihood: Of one of the kinds that `is_wide` takes.
         y: Targets (batch, targets).
         share: (batch,) or (*replicas, batch), of each row in the sum.
         chunk: Outputs at a time; by default as many as fill a tensor of 2 MB, or on a GPU of 32 MB.

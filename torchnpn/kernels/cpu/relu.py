@@ -11,24 +11,11 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from torchnpn._torch import is_transformed
 from torchnpn.maps import normal
 from torchnpn.maps.elementwise import check
 from torchnpn.maps.rectifiers import relu_partials
 from torchnpn.maps.select import step
 from torchnpn.moments import Moments
-
-
-def takes(o: Moments) -> bool:
-    """Whether this kernel handles `o`: plain float32 CPU tensors of one shape."""
-    return (
-        isinstance(o, Moments)
-        and o.variance is not None
-        and o.mean.shape == o.variance.shape
-        and all(
-            t.device.type == "cpu" and t.dtype == torch.float32 and not is_transformed(t) for t in (o.mean, o.variance)
-        )
-    )
 
 
 def relu(o: Moments) -> Moments:
