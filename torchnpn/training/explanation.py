@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
+import scipy.sparse
 import torch
 from torch import nn
 
@@ -119,6 +120,8 @@ def _kernel(part: nn.Module, a: Any) -> str:
         assert isinstance(part, Linear)
         reason = choose.why_not_triton_sparse(a, part.weight.free[0])
         return "sparse Triton kernel" if reason is None else f"sparse products (no Triton kernel: {reason})"
+    if scipy.sparse.issparse(a):
+        return "sparse products of scipy"
     a = as_moments(a)
     if isinstance(part, Linear):
         W, b = part.weight.moments, None if part.bias is None else part.bias.moments
