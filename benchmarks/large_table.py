@@ -53,7 +53,7 @@ def write_table(path: Path, rows: int) -> None:
 def measured(*command: str) -> dict[str, float]:
     """Seconds that a command of `npn` takes, and its largest resident memory in GB."""
     start = time.perf_counter()
-    process = subprocess.Popen([sys.executable, "-m", "torchnpn.cli", *command], stdout=subprocess.DEVNULL)
+    process = subprocess.Popen([sys.executable, "-m", "torchnpn", *command], stdout=subprocess.DEVNULL)
     _, status, used = os.wait4(process.pid, 0)
     if status:
         raise SystemExit(f"npn {' '.join(command)} failed.")

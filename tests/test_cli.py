@@ -210,6 +210,49 @@ def test_words_for_missing_and_identifiers_can_be_named(tmp_path):
     assert len(done("predict", tmp_path / "m.npn", tmp_path / "data.csv", "--bare").splitlines()) == 61
 
 
+def test_a_file_without_a_header_keeps_its_first_row(tmp_path):
+    data = frame(60)[["x", "colour", "y"]]
+    data.to_csv(tmp_path / "data.csv", index=False, header=False)
+    out = tmp_path / "m.npn"
+    printed = done("fit", tmp_path / "data.csv", "-t", "3", "--drop", "2", "-o", out, *BARE)
+    assert "data.csv: 60 rows, columns to learn from: 1." in printed and "column_1 to column_3" in printed
+    predicted = done("predict", out, "-", input=b"0.5,violet,1\n").splitlines()
+    assert predicted[0].startswith("column_1,column_2,column_3,column_3_mean,") and len(predicted) == 2
+    assert "60 rows with a target" in done("evaluate", out, tmp_path / "data.csv")
+    data.to_csv(tmp_path / "named.csv", index=False, header=["column_1", "column_2", "column_3"])
+    bare = (done("predict", out, tmp_path / name, "--bare") for name in ("data.csv", "named.csv"))
+    assert len(set(bare)) == 1
+
+
+def test_numbers_far_outside_the_training_values_are_named(tmp_path):
+    data = pd.DataFrame({"x": np.linspace(5, 25, 60), "y": np.sin(np.arange(60))})
+    data.to_csv(tmp_path / "data.csv", index=False)
+    done("fit", tmp_path / "data.csv", "-t", "y", "-o", tmp_path / "m.npn", *BARE)
+    for cells, words in {
+        ("12.345", "225"): "",
+        ("7", "226"): "'x' is 226 in row 2, far outside the training values (5 to 25)",
+        ("-196", "7"): "'x' is -196 in row 1",
+        ("12,345", "7,5"): "writes 'x' with a decimal comma",
+    }.items():
+        (tmp_path / "new.csv").write_text("\n".join(["x;y", *(f"{cell};1" for cell in cells), ""]))
+        for command in (["predict", "--bare"], ["evaluate"]):
+            result = run(*command[:1], tmp_path / "m.npn", tmp_path / "new.csv", *command[1:])
+            assert result.exit_code == 0 and words in result.stderr and bool(words) == bool(result.stderr)
+
+
+def test_a_total_is_neither_learnt_from_nor_judged(tmp_path):
+    text = frame(60)[["colour", "x", "y"]].to_csv(index=False)
+    (tmp_path / "data.csv").write_text(text)
+    (tmp_path / "total.csv").write_text(text + "Total,1000,1000\n")
+    printed = []
+    for name in ("data", "total"):
+        out = tmp_path / f"{name}.npn"
+        done("fit", tmp_path / f"{name}.csv", "-t", "y", "-o", out, *BARE)
+        printed.append(done("evaluate", out, tmp_path / f"{name}.csv").replace("total.csv", "data.csv"))
+    assert printed[0] == printed[1] and "60 rows with a target, of 60" in printed[0]
+    assert len(done("predict", out, tmp_path / "total.csv").splitlines()) == 62  # every row of the input has its own
+
+
 def test_a_model_worse_than_none_says_so(tmp_path):
     """Columns without any information: what was tried and kept is said in words, in the report too."""
     rng = np.random.default_rng(0)

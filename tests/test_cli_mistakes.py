@@ -43,6 +43,7 @@ def column(name: str, cells: list[object]) -> str:
         (b"x,y\n1,2\n1,2,3\n", ["line 3 has 3 cells, the header 2"]),
         (b"x,y,x\n1,2,3\n", ["two columns have the name 'x'"]),
         (b"x,Y\n1,2\n", ["no column 'y'", "Did you mean 'Y'?"]),
+        (b"x y\n1 2\n", ["no column 'y'", "There are: x y.", "separated by commas"]),
         (b"x,target\n1,2\n", ["no column 'y'", "There are: x, target."]),
         (column("y", [5] * 20).encode(), ["same in every row"]),
         (column("y", [""] * 20).encode(), ["missing in all 20 rows"]),
@@ -51,7 +52,8 @@ def column(name: str, cells: list[object]) -> str:
         (b"x,y\n1,\x00\n", ["zero bytes", "not a text file"]),
         (column("y", [1e300, 2e300] * 10).encode(), ["'y'", "up to 2e+300", "Divide"]),
         (column("y", [1e-300, 2e-300, 3e-300] * 10).encode(), ["'y'", "Multiply"]),
-        (column("y", [f"{i} EUR/kg" for i in range(60)]).encode(), ["60 different texts", "--family class"]),
+        (column("y", [f"room {i}" for i in range(60)]).encode(), ["60 different texts", "--family class"]),
+        (column("y", [f"{i:03d}" for i in range(60)]).encode(), ["such as '000'", "--family gaussian"]),
         (b"y\n" + b"1.5\n2\n" * 10, ["No column is left to learn from"]),
     ],
 )
@@ -113,6 +115,7 @@ def test_evaluate_needs_the_target(folder, tmp_path):
         (["fit", "data.csv", "-t", "y", "--hidden", "many"], ["--hidden expects", "'many'"]),
         (["fit", "data.csv", "-t", "y", "-o", "none/m.npn"], ["cannot write none/m.npn", "No such file"]),
         (["fit", "data.csv", "-t", "y", "-o", "m.html"], ["m.html", "such as m.npn"]),
+        (["fit", "data.csv", "-t", "y", "-o", "new.csv"], ["named like a table", "such as new.npn"]),
         (["fit", "data.csv", "-t", "y", "-o", "."], ["cannot write .", "Is a directory"]),
         (["fit", "data.csv", "-t", "y", "--family", "gamma"], ["'gamma' needs numbers above 0", "'y'"]),
         (["fit", "data.csv", "-t", "size", "--family", "beta"], ["'beta' needs numbers", "holds text"]),
@@ -205,6 +208,7 @@ def test_what_the_file_system_refuses(folder, tmp_path, monkeypatch, number, wor
     out = tmp_path / "out.csv"
     line = refused("predict", folder / "number.npn", folder / "new.csv", "-o", out, status=status)
     assert line == f"npn: cannot write {out}: {words}."
+    out = tmp_path / "out.npn"
     line = refused("fit", folder / "data.csv", "-t", "y", "-o", out, *BARE, status=status)
     assert f"cannot write {out}" in line and words in line
     assert list(tmp_path.iterdir()) == []
@@ -231,7 +235,7 @@ def test_too_little_memory(folder, tmp_path, monkeypatch):
 @contextmanager
 def npn_process(*args: object, **options: object) -> Iterator[subprocess.Popen[str]]:
     """The command on its own; it can be interrupted even where the tests run in the background, and cannot."""
-    command = [sys.executable, "-m", "torchnpn.cli", *map(str, args)]
+    command = [sys.executable, "-m", "torchnpn", *map(str, args)]
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True, "env": WITH_PACKAGE, **options}
     listen = functools.partial(signal.signal, signal.SIGINT, signal.SIG_DFL)
     with subprocess.Popen(command, preexec_fn=listen, **pipes) as process:
@@ -291,7 +295,7 @@ def test_a_table_from_a_pipe_leaves_no_temporary_file(folder, tmp_path, number):
 def test_streams_that_are_closed_full_or_ascii(folder, shell, status, words):
     if "/dev/full" in shell and not Path("/dev/full").exists():
         pytest.skip("no such device")
-    command = shell.replace("npn ", f"{sys.executable} -m torchnpn.cli ", 1)
+    command = shell.replace("npn ", f"{sys.executable} -m torchnpn ", 1)
     result = subprocess.run(command, shell=True, cwd=folder, capture_output=True, text=True, env=WITH_PACKAGE)
     assert result.returncode == status, result.stderr
     assert words in result.stdout + result.stderr and "Traceback" not in result.stderr

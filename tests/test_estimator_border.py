@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import warnings
+from fractions import Fraction
 
 import numpy as np
 import pandas as pd
 import pytest
 import scipy.sparse
 import torch
+from sklearn.base import clone
 
 from torchnpn import BayesianLogisticRegression, LinkPredictor, NPNAutoencoder, NPNClassifier, NPNRegressor
 from torchnpn.documents import GAMMA
@@ -208,6 +210,31 @@ def test_few_rows(name):
         make().fit(X[:10], None if y is None else y[:10])
 
 
+@pytest.mark.parametrize(
+    ("frame", "message"),
+    [
+        (pd.DataFrame(X, columns=["a", "b", "a"]), r"columns of different names, got \['a'\] more than once"),
+        (pd.DataFrame({name: pd.Categorical(["x", "y"] * 20) for name in "abc"}), "expect numbers: .*OneHotEncoder"),
+        (pd.DataFrame(X).astype(pd.SparseDtype(float)).rename(columns=str), r"X\.sparse\.to_dense"),
+    ],
+)
+@each_estimator
+def test_frames_that_are_no_table_of_numbers(name, frame, message):
+    make, y, _ = ESTIMATORS[name]
+    with pytest.raises(ValueError, match=message):
+        make().fit(frame, y)
+
+
+def test_codes_too_far_out_are_refused():
+    model = NPNAutoencoder(**QUICK).fit(np.column_stack([X, np.full(40, 1e280)]))
+    with pytest.raises(ValueError, match="inverse_transform expects codes whose rows"):
+        model.inverse_transform(np.full((2, 4), 1e280))
+
+
+def test_counts_that_are_zero_in_float32_are_no_trouble():
+    assert np.isfinite(NPNAutoencoder(loss="bce", **QUICK).fit(1e-320 * COUNTS).transform(COUNTS)).all()
+
+
 # Settings ------------------------------------------------------------------------------------------------------------
 
 
@@ -275,3 +302,109 @@ def test_float64_copies_are_made_once_and_follow_their_network():
         model.network_[0].weight.free[0].mul_(2)
     assert in_float64(model.network_) is not first and not np.array_equal(model.predict(X), before)
     assert next(model.network_.parameters()).dtype == torch.float32
+
+
+NOT_A_SETTING = {
+    "not known": pd.NA,
+    "array": np.array([1.0, 2.0]),
+    "array of one": np.array([1.0]),
+    "tensor": torch.ones(2),
+    "frame": pd.DataFrame({"a": [1]}),
+    "list": [[1]],
+    "complex": 1j,
+    "bytes": b"x",
+    "text": "x",
+    "NaN": np.nan,
+}
+
+
+@pytest.mark.parametrize("value", NOT_A_SETTING.values(), ids=NOT_A_SETTING)
+@pytest.mark.parametrize(
+    ("model", "data"),
+    [
+        (NPNRegressor(**QUICK), (X, Y)),
+        (NPNClassifier(**QUICK), (X, Y > 0)),
+        (NPNAutoencoder(**QUICK), (X,)),
+        (NPNAutoencoder("gamma", **QUICK), (COUNTS,)),
+        (BayesianLogisticRegression(), (X, Y > 0)),
+        (LinkPredictor(variance="none", negatives=20), (X, [(0, 1), (1, 2)])),
+    ],
+    ids=lambda one: type(one).__name__,
+)
+def test_each_setting_is_checked_in_words(model, data, value):
+    for name in model.get_params():
+        odd = type(model)(**{**model.get_params(), name: value})
+        repr(odd)
+        with pytest.raises(ValueError, match=rf"{name}.* (expects|is for counts)|{name} is for"):
+            odd.fit(*data)
+
+
+def test_numbers_of_all_kinds_are_settings():
+    for kind in (np.int64, np.int32, int):
+        for model, rows in ((NPNAutoencoder("gamma"), COUNTS), (NPNAutoencoder(), X)):
+            model.set_params(hidden=(kind(3),), max_epochs=kind(1), batch_size=kind(7), random_state=kind(0)).fit(rows)
+    for kind in (np.float32, np.float64, Fraction):
+        words = NPNAutoencoder("gamma", **QUICK, masking=kind(0.5), input_noise=kind(0.25), weight_decay=kind(0.5))
+        assert np.isfinite(words.fit(COUNTS).transform(COUNTS)).all()
+        assert np.isfinite(NPNRegressor(**QUICK, dropout=kind(0.5)).fit(X, Y).predict(X)).all()
+
+
+def test_what_stands_beside_the_rows_is_checked_in_words():
+    model, classes = NPNRegressor(**QUICK).fit(X, Y), NPNClassifier(**QUICK).fit(X, Y > 0)
+    for make in (NPNRegressor, NPNClassifier, NPNAutoencoder):
+        with pytest.raises(ValueError, match="progress expects a function"):
+            make(**QUICK).fit(X, Y > 0, progress=3)
+    for weight in ([pd.NA] * 40, ["a"] * 40, [10**400] * 40):
+        for one, y in ((model, Y), (classes, Y > 0)):
+            with pytest.raises(ValueError, match="sample_weight expects"):
+                one.score(X, y, sample_weight=weight)
+    for seed in ("a", -1, 1.5, pd.NA, np.array([1.5])):
+        with pytest.raises(ValueError, match="random_state expects"):
+            model.predict_dist(X).sample(2, random_state=seed)
+
+
+# Labels --------------------------------------------------------------------------------------------------------------
+
+CLASSIFIERS = (NPNClassifier(**QUICK), BayesianLogisticRegression())
+MIXED = {
+    "text and numbers": np.array(["a", 1] * 20, dtype=object),
+    "dictionaries": np.array([{}, {1: 2}] * 20, dtype=object),
+}
+MISSING = {
+    "None": np.array([None, "a"] * 20, dtype=object),
+    "NaN": np.array([np.nan, "a"] * 20, dtype=object),
+    "pandas' NA": pd.array([pd.NA, "a"] * 20, dtype="string"),
+    "a category that is missing": pd.Categorical([None, "a"] * 20),
+}
+
+
+@pytest.mark.parametrize("model", CLASSIFIERS, ids=lambda model: type(model).__name__)
+@pytest.mark.parametrize("y", MIXED.values(), ids=MIXED)
+def test_labels_that_cannot_be_sorted_are_refused_in_words(model, y):
+    words = "expects labels that can be sorted together.*got|Unknown label type"
+    with pytest.raises(ValueError, match=words):
+        clone(model).fit(X, y)
+    fitted = clone(model).fit(X, Y > 0)
+    with pytest.raises(ValueError, match=words):
+        fitted.score(X, y)
+    if isinstance(model, NPNClassifier):
+        for call in (lambda: fitted.partial_fit(X, y), lambda: fitted.partial_fit(X, Y > 0, classes=y)):
+            with pytest.raises(ValueError, match=words):
+                call()
+        with pytest.raises(ValueError, match="labels of the type of the classes, which are bool, got"):
+            fitted.log_likelihood(X, y)
+
+
+@pytest.mark.parametrize("model", [*CLASSIFIERS, NPNRegressor(**QUICK)], ids=lambda model: type(model).__name__)
+@pytest.mark.parametrize("y", MISSING.values(), ids=MISSING)
+def test_rows_without_a_target_are_refused_in_words(model, y):
+    with pytest.raises(ValueError, match=r"y expects a target in every row, got None|contains NaN"):
+        clone(model).fit(X, y)
+
+
+def test_scores_of_what_is_no_number_are_refused_in_words():
+    model = NPNRegressor(**QUICK).fit(X, Y)
+    assert model.score(X, Y) == model.score(X, Y.tolist())
+    for y in (["a"] * 40, pd.Series(["a"] * 40), [None] * 39 + [object()]):
+        with pytest.raises(ValueError, match="y expects"):
+            model.score(X, y)

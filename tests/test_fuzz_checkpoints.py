@@ -152,3 +152,21 @@ def test_descriptions_and_tensors_that_are_made_up(case, record_property):
             run(checkpoint=case.path, **case.make())
         except (CheckpointError, ArithmeticError):  # numbers that are made up may diverge
             pass
+
+
+@pytest.mark.parametrize("number", [float("inf"), -float("inf"), float("nan")])
+def test_numbers_that_are_not_finite(case, number):
+    """In each tensor of a training that is done and of one that is not, with a right checksum."""
+    finished = case.path.with_name("finished.ckpt")
+    run(checkpoint=finished, **case.make())
+    for content in (case.content, finished.read_bytes()):
+        document, tensors = parts(content)
+        for name, tensor in tensors.items():
+            if name.startswith(("model/", "likelihood/", "best ")) or name.endswith("/exp_avg"):
+                changed_tensor = tensor.clone()
+                changed_tensor.reshape(-1)[0] = number
+                assert not case.goes_on(packed(document, {**tensors, name: changed_tensor}))
+        figures = tensors["history/epochs"].clone()
+        figures.view(torch.float64)[0, 0] = number
+        assert not case.goes_on(packed(document, {**tensors, "history/epochs": figures}))
+    finished.unlink()

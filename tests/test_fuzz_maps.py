@@ -241,6 +241,23 @@ def test_the_largest_gradient_that_comes_in_goes_on_as_a_finite_one(case, dtype,
     record_property("inputs", 2 * POINTS)
 
 
+@pytest.mark.parametrize("dtype", TYPES, ids=str)
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+def test_second_derivatives_are_finite(case, dtype, record_property):
+    m, s = (x.requires_grad_() for x in points(generator(f"second {case.name} {dtype}"), dtype))
+    a = case.map(Moments(m, s))
+    for first in torch.autograd.grad(a, (m, s), [torch.ones_like(m)] * 2, create_graph=True):
+        found = torch.autograd.grad(first, (m, s), torch.ones_like(m), retain_graph=True, materialize_grads=True)
+        assert all(g.isfinite().all() for g in found)
+    record_property("inputs", POINTS)
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+def test_a_negative_variance_is_refused(case):
+    with pytest.raises(ValueError, match="variances ≥ 0, got -1"):
+        case.map(Moments(torch.zeros(3), torch.tensor([1.0, -1.0, 0.0])))
+
+
 def test_a_step_of_points_has_a_gradient_of_zero():
     x = torch.tensor([-1.0, 0.0, 2.0], requires_grad=True)
     maps.heaviside(Moments(x)).mean.sum().backward()
@@ -251,8 +268,10 @@ def test_a_step_of_points_has_a_gradient_of_zero():
 @pytest.mark.parametrize("tau", [0.01, 1.0, 30.0])
 @pytest.mark.parametrize("family", families.BY_NAME.values(), ids=lambda family: family.__name__)
 def test_saturating_neurons_are_finite(family, tau, dtype, record_property):
-    m, s = points(generator(f"{family.__name__} {tau} {dtype}"), dtype)
+    m, s = (x.requires_grad_() for x in points(generator(f"{family.__name__} {tau} {dtype}"), dtype))
     a = maps.saturating(family.project(Moments(m, s)), tau)
+    found = torch.autograd.grad(a, (m, s), [torch.ones_like(m)] * 2, allow_unused=True, materialize_grads=True)
+    assert all(g.isfinite().all() for g in found)
     assert a.mean.isfinite().all() and a.variance.isfinite().all() and (a.variance >= 0).all()
     record_property("inputs", POINTS)
 
@@ -327,13 +346,23 @@ def test_nan_is_never_hidden(operation):
     assert all(x is None or x.isnan().any() for x in out[:1])
 
 
-@pytest.mark.parametrize("family", ["gaussian", "gamma"])
+NETWORKS = {
+    **{name: {"family": name} for name in families.BY_NAME if name != "pareto"},
+    "square": {"activation": "square"},
+    "replicas": {"replicas": (2,)},
+}
+
+
+@pytest.mark.parametrize("name", NETWORKS)
 @pytest.mark.parametrize("dtype", TYPES, ids=str)
-def test_networks_of_any_weights_predict_finite_moments(family, dtype):
-    rng = generator(f"weights {family} {dtype}")
-    network = nn.mlp([3, 5, 2], family=family).to(dtype)
+def test_networks_of_any_weights_have_finite_moments_and_gradients(name, dtype):
+    rng = generator(f"weights {name} {dtype}")
+    network = nn.mlp([3, 5, 2], **NETWORKS[name]).to(dtype)
     for size in (30.0, 90.0, 600.0, LARGEST[dtype], -LARGEST[dtype]):
         for free in network.parameters():
             free.data.fill_(size)
         o = network(points(rng, dtype)[0][:300].reshape(100, 3).abs())
         assert o.mean.isfinite().all() and o.variance.isfinite().all() and (o.variance >= 0).all()
+        ones = [torch.ones_like(part) for part in o]
+        found = torch.autograd.grad(o, list(network.parameters()), ones, allow_unused=True, materialize_grads=True)
+        assert all(gradient.isfinite().all() for gradient in found)

@@ -31,7 +31,7 @@ def packed(document: object, tensors: dict[str, torch.Tensor], **header: object)
     """A model file made by hand, as docs/model-files.md describes it; `header` adds to or replaces entries."""
     text = document if isinstance(document, str) else json.dumps(document)
     kinds = {torch.float64: "F64", torch.float32: "F32", torch.int32: "I32", torch.int64: "I64"}
-    digest, entries, data = hashlib.sha256(text.encode()), {}, b""
+    digest, entries, data = hashlib.sha256(text.encode(errors="surrogatepass")), {}, b""
     for name, tensor in sorted(tensors.items()):
         numbers = tensor.numpy().tobytes()
         digest.update(f"{name} {tensor.dtype} {list(tensor.shape)}".encode() + numbers)
@@ -217,6 +217,8 @@ DEEP = "[" * 100_000 + "]" * 100_000
         (packed(made({"type": "Hardtanh", "lower": 1, "upper": 0}), {}), "Hardtanh|hardtanh|lower"),
         (packed(chain(a=LINEAR, b=LINEAR), {}), "layer b expects 2 inputs, but the one before it gives 1"),
         (packed(chain(a={**LINEAR, "replicas": [2]}, b={**LINEAR, "in_features": 1, "replicas": [3]}), {}), "replicas"),
+        (packed(chain(a={**LINEAR, "replicas": [2]}, b={"type": "Flatten"}), {}), r"mixes up the replicas \[2\]"),
+        (packed(chain(a=LINEAR, b={"type": "SquaredError"}), {}), "layer b should be a layer of npn.nn"),
         (packed(chain(**{f"c{i}": {"type": "Complement"} for i in range(30)}), {}), "at most 8 layers Complement"),
         (packed(chain(**MULTIPLYING), {}), "layer c gives 1000000000 numbers for each row, expected at most 1048576"),
         (packed(document(), {**WEIGHTS, "weight.mean": torch.ones(1, 2).double()}), "of one type, got torch.float32"),

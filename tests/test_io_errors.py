@@ -121,3 +121,25 @@ def test_links_and_modes_are_those_of_ordinary_files(tmp_path):
     (tmp_path / "plain").write_text("")
     assert (tmp_path / "link").is_symlink()
     assert (tmp_path / "model.npn").stat().st_mode == (tmp_path / "plain").stat().st_mode
+
+
+@pytest.mark.parametrize("path", [b"model.npn", None, 3, True, ["model.npn"]], ids=repr)
+def test_what_is_no_path_is_refused_in_words(path):
+    for call in (lambda: io.save(nn.Linear(2, 2), path), lambda: io.load(path), lambda: io.describe(path)):
+        with pytest.raises(TypeError, match=r"expects its path as text or as a pathlib\.Path, got"):
+            call()
+
+
+@pytest.mark.parametrize("path", ["", "a\0b", "\ud800"], ids=ascii)
+def test_paths_that_no_system_has_are_refused_in_words(path):
+    for call in (lambda: io.save(nn.Linear(2, 2), path), lambda: io.load(path), lambda: io.describe(path)):
+        with pytest.raises(ValueError, match="A model file expects a path such as"):
+            call()
+
+
+def test_places_without_a_model_are_named(tmp_path):
+    for call in (io.load, io.describe):
+        with pytest.raises(FileNotFoundError, match=r"Cannot load the model: No such .*look at the path.*nothing\.npn"):
+            call(tmp_path / "nothing.npn")
+        with pytest.raises(IsADirectoryError, match=r"Cannot load the model: Is a directory .give the path of a file"):
+            call(tmp_path)

@@ -8,7 +8,7 @@ from sklearn.exceptions import NotFittedError
 from states import assert_same_state
 
 from torchnpn import io
-from torchnpn.estimators import NPNAutoencoder, NPNClassifier, NPNRegressor
+from torchnpn.estimators import LinkPredictor, NPNAutoencoder, NPNClassifier, NPNRegressor
 
 
 def rows() -> tuple[np.ndarray, np.ndarray]:
@@ -109,3 +109,25 @@ def test_unfitted_estimator_is_refused(tmp_path):
 def test_own_subclass_of_an_estimator_is_refused(tmp_path):
     with pytest.raises(TypeError, match=r"save expects .*, got .*NPNRegressor"):
         io.save(type("NPNRegressor", (NPNRegressor,), {})(), tmp_path / "model.npn")
+
+
+@pytest.mark.parametrize("size", [1e-310, 1e-200, 1e200, 1e280])
+def test_features_and_constant_targets_of_any_size_come_back(size, tmp_path):
+    """What `fit` learns from is no obstacle to `load`."""
+    rng = np.random.default_rng(0)
+    X = np.column_stack([size * rng.normal(size=(20, 2)), np.full(20, size)])
+    for y in (rng.normal(size=20), np.full(20, min(size, 1e129))):
+        model = NPNRegressor(hidden=(3,), max_epochs=1, random_state=0).fit(X, y)
+        io.save(model, tmp_path / "model.npn")
+        np.testing.assert_array_equal(io.load(tmp_path / "model.npn").predict(X), model.predict(X))
+
+
+def test_links_whose_products_overflow_are_refused(tmp_path):
+    rng = np.random.default_rng(0)
+    model = LinkPredictor(variance="none", negatives=20, random_state=0).fit(
+        rng.normal(size=(20, 2)), [(0, 1), (1, 2), (3, 4)]
+    )
+    model.features_.mean.left[5, 0] = 3e38
+    io.save(model, tmp_path / "model.npn")
+    with pytest.raises(io.ModelFileError, match="products float32 can hold"):
+        io.load(tmp_path / "model.npn")

@@ -25,6 +25,7 @@ LAYERS = (  # from the bottom up; a module imports from layers below its own
     ("tables",),
     ("demo",),
     ("cli",),
+    ("__main__",),
 )
 RANK = {name: rank for rank, names in enumerate(LAYERS) for name in names}
 LEAVES = {"datasets", "metrics", "plots", "report"}  # know arrays and Moments, no more

@@ -16,7 +16,7 @@ from torchnpn import BayesianLogisticRegression, io
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"method": "exact"}, 'method expects "laplace" or "variational", got \'exact\''),
+        ({"method": "exact"}, 'method expects one of "laplace", "variational", got \'exact\''),
         ({"precision": "none"}, 'precision expects "evidence", "ard" or a number above 0'),
         ({"precision": 0.0}, "precision expects"),
         ({"precision": True}, "precision expects"),
@@ -87,3 +87,10 @@ def test_unfitted():
         BayesianLogisticRegression().predict_proba([[0.0]])
     with pytest.raises(NotFittedError):
         BayesianLogisticRegression()._state()
+
+
+def test_log_odds_that_overflow_are_refused():
+    X, y = made(20, [1.0])
+    model = BayesianLogisticRegression(precision=1e-300).fit(1e-150 * X, y)
+    with pytest.raises(ValueError, match="X expects features whose log-odds are"):
+        model.predict_proba(1e59 * X)

@@ -18,12 +18,14 @@ GRID = np.linspace(-6, 6, 41)
 BAND = plots.Band("NPN", GRID**3, 1 + np.abs(GRID))
 RATE = np.exp(np.sin(GRID))
 INTERVAL = plots.Interval(RATE, 0.8 * RATE, 1.2 * RATE, np.floor(0.3 * RATE), np.ceil(3 * RATE))
-DOUBT = plots.Doubt("NPN", np.linspace(1, 0.6, 9), np.full(9, 0.02), np.linspace(0.01, 1, 99), np.linspace(0, 0.1, 99))
+CURVES = plots.UncertaintyCurves(
+    "NPN", np.linspace(1, 0.6, 9), np.full(9, 0.02), np.linspace(0.01, 1, 99), np.linspace(0, 0.1, 99)
+)
 GUESSES = [plots.Guess(RNG.random((8, 8)), "3", "5", 0.4), plots.Guess(RNG.random((8, 8)), "1", "1", 0.6)]
 
 FIGURES = {
     "regression_bands": lambda **how: plots.regression_bands(GRID, GRID**3, GRID, GRID**3, [BAND, BAND], **how),
-    "doubt": lambda **how: plots.doubt([DOUBT, DOUBT, DOUBT], **how),
+    "uncertainty_curves": lambda **how: plots.uncertainty_curves([CURVES, CURVES, CURVES], **how),
     "guesses": lambda **how: plots.guesses(GUESSES, **how),
     "count_intervals": lambda **how: plots.count_intervals(
         GRID, np.round(RATE), GRID, RATE, INTERVAL, RATE, INTERVAL, **how
@@ -125,7 +127,7 @@ def test_one_panel_is_as_wide_as_asked_for(name):
     assert (narrow, wide) == pytest.approx((4.4, 8.8))
 
 
-@pytest.mark.parametrize("name", ["regression_bands", "doubt", "count_intervals", *PANELS])
+@pytest.mark.parametrize("name", ["regression_bands", "uncertainty_curves", "count_intervals", *PANELS])
 def test_axes_are_labelled_and_the_legend_is_outside(name):
     figure = FIGURES[name]()
     plots.png(figure, dpi=60)  # makes the layout

@@ -39,6 +39,18 @@ def test_values_can_be_looked_at_unless_batched_or_traced():
         assert not _torch.has_values(torch.ones(3))
 
 
+def test_a_transform_at_work_is_known():
+    assert not _torch.is_transforming()
+    assert seen(lambda _: _torch.is_transforming(), torch.func.grad)
+    assert seen(lambda _: _torch.is_transforming(), torch.func.vmap)
+
+
+def test_tracing_is_known():
+    assert not _torch.is_tracing()
+    with torch._subclasses.FakeTensorMode():
+        assert _torch.is_tracing()
+
+
 @pytest.mark.parametrize(
     "register",
     [

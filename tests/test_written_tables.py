@@ -91,7 +91,84 @@ CASES = [
         (rows("kind;x;y", ["a;1;2,5", "b;2;-1", "a;3;0,5"]) + "Total;30;10\n").encode(),
         {"kind": ["a", "b", "a"], "y": [2.5, -1, 0.5]},
         "gaussian",
-        ("the last row looks like a total ('Total')", "decimal comma"),
+        ("the last row is a total ('Total'), and is not used.", "decimal comma"),
+    ),
+    Case(
+        "a total below numbers, and a category that has its name",
+        (rows("year;kind;y", ["2019;total;2,5", "2020;part;-1", "2021;part;0,5"]) + "Summe:;total;28\n").encode(),
+        {"year": [2019, 2020], "kind": ["total", "part"], "y": [2.5, -1]},
+        "gaussian",
+        ("the last row is a total ('Summe:')", "decimal comma"),
+    ),
+    Case(
+        "a last row that is no total",
+        rows("kind,y", ["total,2.5", "part,-1.5"]).encode() + b"total,3.5\n",
+        {"kind": ["total", "part"], "y": [2.5, -1.5]},
+        "gaussian",
+    ),
+    Case(
+        "codes with leading zeros",
+        rows("zip,month,n,y", ["01067,01,1,2.5", "10115,12,0,3.5", "01067,07,22,-4.5"]).encode(),
+        {"zip": ["01067", "10115"], "month": ["01", "12", "07"], "n": [1, 0, 22]},
+        "gaussian",
+        ("zip: read as codes, not as numbers, because of leading zeros ('01067').", "month: read as codes"),
+    ),
+    Case(
+        "leading zeros of numbers",
+        rows("a,b,c,y", ["0.5,01.5,007,2.5", "05,10.5,012,3.5", "-3,00.5,100,-4.5"]).encode(),
+        {"a": [0.5, 5, -3], "b": [1.5, 10.5, 0.5], "c": [7, 12, 100]},
+        "gaussian",
+        options={"numbers": ["c"]},
+    ),
+    Case(
+        "units",
+        rows("mass;speed;T", ["12 kg;1.234,5 km/h;-3 °C", "3,5 kg;900km/h;21,5°C", "7;-;0 °C"]).encode(),
+        {"mass": [12, 3.5, 7], "speed": [1234.5, 900, None], "T": [-3, 21.5, 0]},
+        "gaussian",
+        (
+            "mass: read as numbers with the unit 'kg'.",
+            "speed: read as numbers with the unit 'km/h'.",
+            "speed: read as numbers with decimal comma ('1.234,5' is 1234.5).",
+            "T: read as numbers with the unit '°C'.",
+        ),
+    ),
+    Case(
+        "two units are no unit",
+        rows("mass,y", ["12 kg,2.5", "500 g,3.5", "3 kg,-4.5"]).encode(),
+        {"mass": ["12 kg", "500 g", "3 kg"]},
+        "gaussian",
+    ),
+    Case(
+        "no header, numbers only",
+        rows("5.1,3.5,7", ["4.9,3.1,-2.5", "6.2,2.5,0.5"]).encode(),
+        {"column_1": [5.1, 4.9, 6.2], "column_3": [7, -2.5, 0.5]},
+        "gaussian",
+        ("without a header: its columns are called column_1 to column_3",),
+    ),
+    Case(
+        "no header, German numbers and classes",
+        rows("12.345,5;rot;ja", ["999;blau;nein", "?;rot;ja"]).encode(),
+        {"column_1": [12345.5, 999, None], "column_2": ["rot", "blau"], "column_3": ["ja", "nein", "ja"]},
+        "class",
+        ("without a header", "decimal comma"),
+    ),
+    Case(
+        "years as names",
+        rows("2000,2010,2020", ["4.9,3.1,-2.5", "6.2,2.5,0.5"]).encode(),
+        {"2000": [4.9, 6.2], "2020": [-2.5, 0.5]},
+        "class",
+    ),
+    Case(
+        "numbers of columns as names",
+        rows(",0,1,2", ["a,3.1,7,-2.5", "b,2.5,8,0.5"]).encode(),
+        {"column 1": ["a", "b"], "0": [3.1, 2.5], "2": [-2.5, 0.5]},
+        "class",
+    ),
+    Case(
+        "names that look like numbers above words",
+        rows("24,7", ["a,1.5", "b,-2.5"]).encode(),
+        {"24": ["a", "b"], "7": [1.5, -2.5]},
+        "class",
     ),
     Case(
         "comments above the header",
@@ -148,6 +225,13 @@ CASES = [
         {"n": [1, 2, 3], "profit": [-1200, 3400, -50]},
         "gaussian",
         ("profit: read as numbers with negatives in parentheses",),
+    ),
+    Case(
+        "minus signs behind the numbers",
+        rows("n,profit", ["1,5-", "2,3.5-", "3,7"]).encode(),
+        {"n": [1, 2, 3], "profit": [-5, -3.5, 7]},
+        "gaussian",
+        ("profit: read as numbers with trailing minus signs ('5-' is -5).",),
     ),
     Case(
         "signs and powers of ten",
@@ -250,7 +334,7 @@ CASES = [
 def read(path, options):
     table = tables.open_table(path)
     found = tables.survey(table, **options)
-    said = [*filter(None, [table.layout and table.layout.note]), *tables.notes(found)]
+    said = [*filter(None, [table.note]), *tables.notes(found)]
     return table, found, said
 
 
@@ -277,7 +361,7 @@ def test_a_table_is_read_as_a_person_would(case, tmp_path):
         return
     column = tables.find_column(found, last, "auto")
     schema, _ = tables.find_schema(found, last)
-    rows = tables.load(table, schema, column, column.filled)
+    rows = tables.load(table.head(found.rows), schema, column, column.filled)
     target, _, _ = tables.make_target(column, rows.y, "auto")
     assert target.family == case.kind
 
@@ -375,7 +459,7 @@ def test_a_new_file_may_be_written_in_another_way(tmp_path, old, new, rows):
         return tables.open_table(path)
 
     schema, _ = tables.find_schema(tables.survey(table(old, 30)), "nothing")
-    known = [rewritten.Known(column.name, column.notation, column.origin) for column in schema.columns]
+    known = [rewritten.Known(column.name, column.notation, column.origin, column.range) for column in schema.columns]
     other = table(new, rows)
     (batch,) = other.batches()
     found = rewritten.notations(known, batch, other.delimiter)
@@ -389,6 +473,11 @@ def test_a_quotation_mark_that_never_closes_is_named(tmp_path, end):
     (path := tmp_path / "data.csv").write_text('a,b\n1,x\n2,"y\n' + "3,z\n" * 20 + f"4,z{end}")
     with pytest.raises(tables.TableError, match="quotation mark before 'y' never closes"):
         read(path, {})
+
+
+def test_a_long_cell_below_the_header_is_read(tmp_path):
+    (path := tmp_path / "data.csv").write_text("a,b\n1," + "x" * 300_000 + "\n2,y\n")
+    assert tables.survey(tables.open_table(path)).rows == 2
 
 
 def test_a_quoted_cell_of_several_lines_may_be_the_last(tmp_path):

@@ -1,7 +1,4 @@
-"""Every private API of torch that the package uses, each behind a name that says what it is for.
-
-A new version of torch can break this file and no other; `tests/test_torch_private.py` has a test for each function.
-"""
+"""Every private API of torch that the package uses, behind names; each has a test in tests/test_torch_private.py."""
 
 from __future__ import annotations
 
@@ -20,9 +17,19 @@ def is_transformed(tensor: Tensor) -> bool:
     return bool(torch._C._functorch.is_functorch_wrapped_tensor(tensor))
 
 
+def is_transforming() -> bool:
+    """Whether a transform of `torch.func` is at work, whichever tensors it has wrapped."""
+    return bool(torch._C._are_functorch_transforms_active())
+
+
+def is_tracing() -> bool:
+    """Whether fake tensors, `make_fx`, or what stands for a device in tests, see every operation."""
+    return bool(torch._C._len_torch_dispatch_stack())
+
+
 def has_values(tensor: Tensor) -> bool:
     """Whether there are values to look at: none while tracing, and none inside `torch.func.vmap`."""
-    if torch._C._len_torch_dispatch_stack():  # fake tensors, `make_fx`, and what stands for a device in tests
+    if is_tracing():
         return False
     while torch._C._functorch.is_gradtrackingtensor(tensor):
         tensor = torch._C._functorch.get_unwrapped(tensor)
@@ -31,9 +38,8 @@ def has_values(tensor: Tensor) -> bool:
 
 def has_hooks(module: nn.Module) -> bool:
     """Whether somebody listens to the calls of a module itself, so that it has to be called."""
-    return bool(
-        module._forward_hooks or module._forward_pre_hooks or module._backward_hooks or module._backward_pre_hooks
-    )
+    hooks = module._forward_pre_hooks, module._forward_hooks, module._backward_pre_hooks, module._backward_hooks
+    return any(hooks)
 
 
 def version(tensor: Tensor) -> int:
@@ -42,25 +48,19 @@ def version(tensor: Tensor) -> int:
 
 
 def register_pytree(
-    cls: type, name: str, flatten: Callable[[Any], tuple[dict[str, Any], Any]], build: Callable[[list[Any], Any], Any]
+    cls: type, name: str, flatten: Callable[[Any], tuple[dict[str, Any], Any]], build: Callable[[Any, Any], Any]
 ) -> None:
-    """Let torch's transforms take a class apart, into tensors by attribute and the rest, and `build` it again.
-
-    `name` is what a file of `torch.export` calls it.
-    """
+    """Let torch take a class apart, into tensors by attribute and the rest; `name` is for files of `torch.export`."""
 
     def with_keys(instance: Any) -> tuple[list[tuple[Any, Any]], Any]:
         leaves, rest = flatten(instance)
         return [(_pytree.GetAttrKey(key), leaf) for key, leaf in leaves.items()], rest
 
     def plain(instance: Any) -> tuple[list[Any], Any]:
-        leaves, rest = flatten(instance)
-        return list(leaves.values()), rest
+        keyed, rest = with_keys(instance)
+        return [leaf for _, leaf in keyed], rest
 
-    _pytree.register_pytree_node(
-        cls, plain, lambda leaves, rest: build(list(leaves), rest), flatten_with_keys_fn=with_keys,
-        serialized_type_name=name,
-    )  # fmt: skip
+    _pytree.register_pytree_node(cls, plain, build, flatten_with_keys_fn=with_keys, serialized_type_name=name)
 
 
 def constant_under_compile(function: F) -> F:

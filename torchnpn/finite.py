@@ -6,11 +6,14 @@ A NaN that comes in stays a NaN: `clamp` passes it on.
 from __future__ import annotations
 
 import inspect
+import math
 from collections.abc import Callable
 from typing import Any
 
 import torch
 from torch import Tensor
+
+from torchnpn._torch import is_transforming
 
 Pair = tuple[Tensor, Tensor]  # (a_m, a_s)
 Partials = tuple[Tensor, ...]  # the derivatives of a_m by each input, then those of a_s
@@ -81,6 +84,13 @@ class _Entering(torch.autograd.Function):
         return torch.nan_to_num(gradient)
 
 
+def applied(function: type[torch.autograd.Function], *arguments: Any) -> Any:
+    """`function.apply(*arguments)`, without torch's look at the signature: that takes longer than a small operation."""
+    if torch.compiler.is_compiling() or is_transforming():
+        return function.apply(*arguments)
+    return super(torch.autograd.Function, function).apply(*arguments)  # type: ignore[misc]
+
+
 def _in(dtype: torch.dtype, x: Tensor) -> Tensor:
     largest = torch.finfo(dtype).max
     return (x if largest >= torch.finfo(x.dtype).max else x.clamp(-largest, largest)).to(dtype)
@@ -90,7 +100,7 @@ def saturated(x: Tensor) -> Tensor:
     """`x`, with ±inf as the largest numbers of its type, for formulas that autograd goes through."""
     if not (torch.is_grad_enabled() and x.requires_grad):
         return finite(x)
-    y: Tensor = _Saturated.apply(x)
+    y: Tensor = applied(_Saturated, x)
     return y
 
 
@@ -100,7 +110,7 @@ def cast(x: Tensor, dtype: torch.dtype) -> Tensor:
         return x
     if not (torch.is_grad_enabled() and x.requires_grad):
         return _in(dtype, x)
-    y: Tensor = _Cast.apply(x, dtype)
+    y: Tensor = applied(_Cast, x, dtype)
     return y
 
 
@@ -111,8 +121,29 @@ def entering(x: Tensor) -> Tensor:
     """
     if not (torch.is_grad_enabled() and x.requires_grad):
         return x
-    y: Tensor = _Entering.apply(x)
+    y: Tensor = applied(_Entering, x)
     return y
+
+
+def broadcast(*tensors: Tensor) -> tuple[Tensor, ...]:
+    """The tensors in one shape; the gradient of one that is repeated, a sum, is finite."""
+    if torch.compiler.is_compiling():  # to compare sizes that are still open would fix them
+        return tuple(torch.broadcast_tensors(*tensors))
+    first, *others = (tensor.shape for tensor in tensors)
+    if all(other == first for other in others):
+        return tensors
+    shape = torch.broadcast_shapes(first, *others)
+    return tuple(tensor if tensor.shape == shape else entering(tensor).expand(shape) for tensor in tensors)
+
+
+def largest_log(dtype: torch.dtype) -> float:
+    """What exp can take without overflow."""
+    return math.log(torch.finfo(dtype).max) - 1e-2
+
+
+def exp(x: Tensor) -> Tensor:
+    """exp(x), with a gradient of zero where it would be beyond the type's largest number."""
+    return torch.exp(x.clamp_max(largest_log(x.dtype)))
 
 
 def clamped(x: Tensor, dtype: torch.dtype | None = None) -> Tensor:
@@ -141,7 +172,7 @@ def differentiable(
     Values and gradients are kept finite, provided that `values` and `partials` never give NaN. The function works under
     `torch.compile`, `torch.func.vmap` and `torch.export`. The partial derivatives are recomputed from the inputs in the
     backward pass, which keeps the inputs and nothing else; where a graph of that pass is asked for (`create_graph`),
-    autograd goes through the formulas of `partials`.
+    autograd goes through the formulas of `partials`: second derivatives are finite as gradients of `entering` are.
 
     Args:
         values: Gives (a_m, a_s).
@@ -167,7 +198,8 @@ def differentiable(
 
         @staticmethod
         def backward(ctx: Any, grad_m: Tensor, grad_s: Tensor) -> tuple[Tensor | None, ...]:
-            slopes = [x if x is None else finite(x) for x in partials(*ctx.saved_tensors, *ctx.constants)]
+            grad_m, grad_s, *tensors = (entering(x) for x in (grad_m, grad_s, *ctx.saved_tensors))
+            slopes = [x if x is None else finite(x) for x in partials(*tensors, *ctx.constants)]
             wanted = [i for i in range(inputs) if ctx.needs_input_grad[i]]
             found = {i: _combined((grad_m, grad_s), slopes[i::inputs]) for i in wanted}
             return *(found.get(i) for i in range(inputs)), None
@@ -178,7 +210,7 @@ def differentiable(
     def function(*arguments: Any) -> Pair:
         if not torch.is_grad_enabled():
             return finite_values(*arguments)
-        pair: Pair = Map.apply(*arguments[:inputs], arguments[inputs:])
+        pair: Pair = applied(Map, *arguments[:inputs], arguments[inputs:])
         return pair
 
     return function

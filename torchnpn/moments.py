@@ -7,7 +7,8 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from torchnpn.finite import Pair, Slopes, differentiable, saturated
+from torchnpn._torch import is_tracing, is_transforming
+from torchnpn.finite import Pair, Slopes, broadcast, differentiable, entering, saturated
 
 
 class Moments(NamedTuple):
@@ -18,8 +19,10 @@ class Moments(NamedTuple):
     as a point. Beware that `x - x` and `x * x` are therefore not what they look like: a variable is not independent
     of itself (`maps.square` gives the square). Under `torch.func.vmap` pass an explicit zero variance.
 
-    A variance is a number ≥ 0. That is not checked here, nor in `torchnpn.maps`: looking at the values would make a GPU
-    wait. Networks check the moments that they are called with on a CPU, estimators and families everything they take.
+    A variance is a number ≥ 0. On a CPU maps, networks (`nn.Sequential`) and likelihoods refuse a negative one. Nobody
+    looks on a GPU, which would have to wait, nor under `torch.compile` and `torch.func.vmap`, nor do `+`, `-`, `*` and
+    a layer that is called on its own (`nn.Linear`, `nn.ReLU`, `nn.Dropout`): results are then undefined. Estimators and
+    the constructors of families check everything they take.
     For finite means and variances ≥ 0 every result is finite: what is beyond the largest number of the type is that
     number. A NaN that comes in stays a NaN.
 
@@ -41,24 +44,25 @@ class Moments(NamedTuple):
     def __add__(self, other: Moments | Tensor | float) -> Moments:  # type: ignore[override]  # not tuple concatenation
         """Sum of independent variables: means add, variances add."""
         b = _as_moments(other)
-        return Moments(saturated(self.mean + b.mean), _sum(self.variance, b.variance))
+        return Moments(_added(self.mean, b.mean), _sum(self.variance, b.variance))
 
     def __sub__(self, other: Moments | Tensor | float) -> Moments:
         """Difference of independent variables: means subtract, variances still add."""
         b = _as_moments(other)
-        return Moments(saturated(self.mean - b.mean), _sum(self.variance, b.variance))
+        return Moments(_added(self.mean, -b.mean), _sum(self.variance, b.variance))
 
     def __mul__(self, other: Moments | Tensor | float) -> Moments:  # type: ignore[override]  # not tuple repetition
         """Product of independent variables: mean m₁m₂, variance s₁s₂ + s₁m₂² + s₂m₁² (paper, Eq. 2)."""
         b = _as_moments(other)
         if self.variance is None and b.variance is None:
-            return Moments(saturated(self.mean * b.mean))
+            factor = entering(b.mean) if isinstance(b.mean, Tensor) else b.mean
+            return Moments(saturated(entering(self.mean) * factor))
         if not isinstance(b.mean, Tensor):
-            return Moments(*_times_number(*torch.broadcast_tensors(*self), b.mean))
+            return Moments(*_times_number(*broadcast(self.mean, self.variance), b.mean))
         if self.variance is None or b.variance is None:
             x, factor = (b, self.mean) if self.variance is None else (self, b.mean)
-            return Moments(*_times_known(*torch.broadcast_tensors(*x, factor.to(x.mean))))
-        return Moments(*_times(*torch.broadcast_tensors(*self, *b)))
+            return Moments(*_times_known(*broadcast(*x, factor.to(x.mean))))  # type: ignore[arg-type]
+        return Moments(*_times(*broadcast(*self, *b)))  # type: ignore[arg-type]
 
     def __neg__(self) -> Moments:
         return Moments(-self.mean, self.variance)
@@ -71,6 +75,15 @@ class Moments(NamedTuple):
 
     def __rmul__(self, other: Tensor | float) -> Moments:  # type: ignore[override]  # not tuple repetition
         return self * other
+
+
+def check_variance(name: str, x: Moments) -> None:
+    """Raise for a negative variance, where a look costs next to nothing: on a CPU, neither traced nor transformed."""
+    s = x.variance
+    if s is None or torch.compiler.is_compiling() or not s.is_cpu or is_transforming():
+        return
+    if s.numel() and not is_tracing() and (least := s.detach().amin().item()) < 0:
+        raise ValueError(f"{name} expects input variances ≥ 0, got {least:g}. Pass variances, e.g. std ** 2.")
 
 
 def _as_moments(value: object) -> Moments:
@@ -87,7 +100,13 @@ def _as_moments(value: object) -> Moments:
 def _sum(s: Tensor | None, t: Tensor | None) -> Tensor | None:
     if s is None or t is None:
         return t if s is None else s
-    return saturated(s + t)
+    return _added(s, t)
+
+
+def _added(x: Tensor, y: Tensor) -> Tensor:
+    if isinstance(y, Tensor):
+        x, y = broadcast(x, y)
+    return saturated(x + y)
 
 
 # Products: (s m) m, not s m², overflows only where the result does, and is never 0 · inf ------------------------------

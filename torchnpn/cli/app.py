@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from importlib.metadata import entry_points
 from typing import Annotated
 
 try:
@@ -13,12 +14,10 @@ try:
     from torchnpn.cli import process
     from torchnpn.cli.data import data
     from torchnpn.cli.demo import demo
-    from torchnpn.cli.errors import OneLineGroup
-    from torchnpn.cli.evaluate import evaluate
+    from torchnpn.cli.errors import OneLineGroup, fail
     from torchnpn.cli.fit import fit
     from torchnpn.cli.info import info
-    from torchnpn.cli.plugins import add_commands
-    from torchnpn.cli.predict import predict
+    from torchnpn.cli.predict import evaluate, predict
 except ModuleNotFoundError as missing:
     raise SystemExit(f"npn: {missing.name} is not installed. The command needs: pip install 'torchnpn[cli]'") from None
 except KeyboardInterrupt:
@@ -37,7 +36,27 @@ app = typer.Typer(
 for command in (fit, predict, evaluate, info, demo):
     app.command()(command)
 app.add_typer(data, name="data")
-add_commands(app)
+
+
+OF_STUDIES = ("bench", "reproduce", "report")  # in the repository's second package
+_ANYTHING = {"ignore_unknown_options": True, "allow_extra_args": True, "help_option_names": []}
+
+
+def _add_commands_of_other_packages() -> None:
+    """Add the entry points `npn.commands`; for the studies where they are not installed, how to install them."""
+    found = {point.name: point for point in entry_points(group="npn.commands")}
+    for name, point in found.items():
+        app.command(name)(point.load())
+    for name in OF_STUDIES:
+        if name not in found:
+            app.command(name, hidden=True, context_settings=_ANYTHING)(_say_how_to_install)
+
+
+def _say_how_to_install(context: typer.Context) -> None:
+    fail(f"{context.info_name} belongs to the studies. In a clone of the repository: pip install ./studies")
+
+
+_add_commands_of_other_packages()
 
 
 def main() -> None:

@@ -37,9 +37,7 @@ Level = Annotated[
     float,
     typer.Option(min=0.01, max=0.999, callback=finite, help="Share of new targets that intervals should contain."),
 ]
-Decimal = Annotated[
-    Mark | None, typer.Option(help="Decimal mark of the numbers; by default found out for each column, and said.")
-]
+Decimal = Annotated[Mark | None, typer.Option(help="Decimal mark of the numbers; by default detected for each column.")]
 Seed = Annotated[int, typer.Option(min=0, max=2**32 - 1, help="The same seed gives the same model.")]
 Device = Annotated[str, typer.Option(help="auto, cpu, cuda or cuda:N.")]
 

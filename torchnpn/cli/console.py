@@ -50,7 +50,12 @@ def show_figures(figures: Sequence[Figure]) -> None:
     """Measures of a model, beside those of a baseline; cyan where the model is better, red where it is worse."""
     styles = [None if figure.wins is None else WIN if figure.wins else LOSS for figure in figures]
     show(["", "model", "baseline"], [figure.shown() for figure in figures], styles=styles)
-    say("The baseline uses no column: it predicts the distribution of the training targets for every row.", "dim")
+    lower = ", ".join(figure.name for figure in figures if figure.less_is_better)
+    say(
+        "The baseline uses no column: it predicts the distribution of the training targets for every row. "
+        f"Lower is better: {lower}.",
+        "dim",
+    )
 
 
 @contextmanager

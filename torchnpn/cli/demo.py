@@ -30,16 +30,17 @@ def demo(
         with tempfile.TemporaryFile(dir=out):  # before a minute's work, not after
             pass
     from torchnpn import plots
-    from torchnpn.demo import counts, digits, page, toy
-    from torchnpn.tables import whole_file
+    from torchnpn._files import whole_file
+    from torchnpn.demo import page
 
     start = time.perf_counter()
     with bars() as bar:
-        results = page.Results(
-            toy.run(progress=bar("Twenty points of x³")),
-            digits.run(progress=bar("Digits from few examples")),
-            counts.run(progress=bar("Counts with a known rate")),
-        )
+        studies = {bar(title): study for title, study in page.STUDIES.items()}
+        found = []
+        for progress, study in studies.items():
+            found.append(study.run())
+            progress(1.0)
+    results = page.Results(*found)
     drawn = {f"{name}.png": plots.png(figure) for name, figure in page.figures(results).items()}
     text = page.html(results, time.perf_counter() - start)
     with _writing(out):

@@ -54,7 +54,7 @@ class OneLineGroup(TyperGroup):
     def main(self, *args: Any, **kwargs: Any) -> NoReturn:
         """Run a command and leave the process."""
         kwargs["standalone_mode"] = False
-        kwargs["prog_name"] = "npn"  # also for `python -m torchnpn.cli`
+        kwargs["prog_name"] = "npn"  # also for `python -m torchnpn`
         try:
             status = super().main(*args, **kwargs)
         except (typer.Abort, KeyboardInterrupt):

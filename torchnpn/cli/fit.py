@@ -13,6 +13,7 @@ from torchnpn.cli.arguments import Decimal, Device, InputTable, Seed, check_devi
 from torchnpn.cli.errors import check_writable, fail, in_one_line
 from torchnpn.cli.options import FitOptions
 
+_TABLES = (".csv", ".tsv", ".parquet", ".xlsx", ".gz")
 _MOST_LAYERS, _MOST_UNITS = 20, 100_000
 
 
@@ -31,29 +32,33 @@ class Family(StrEnum):
 @in_one_line
 def fit(
     data: Annotated[Path, InputTable("Table to learn from")],
-    target: Annotated[str, typer.Option("--target", "-t", help="Column to predict.")],
+    target: Annotated[
+        str, typer.Option("--target", "-t", help="Column to predict: its name, or its number without a header.")
+    ],
     out: Annotated[Path, typer.Option("--out", "-o", help="Model file to write.")] = Path("model.npn"),
-    family: Annotated[Family, typer.Option(help="What the target is; auto finds out and says so.")] = Family.auto,
+    family: Annotated[
+        Family, typer.Option(help="Distribution of the target, or class; auto detects it.")
+    ] = Family.auto,
     drop: Annotated[list[str] | None, typer.Option(metavar="COLUMN", help="Column not to use; repeatable.")] = None,
     use: Annotated[
         list[str] | None,
-        typer.Option(metavar="COLUMN", help="Column to use though it looks like an identifier; repeatable."),
+        typer.Option(metavar="COLUMN", help="Column to use though it looks like an identifier or a code; repeatable."),
     ] = None,
     decimal: Decimal = None,
     na: Annotated[
         list[str] | None,
-        typer.Option(metavar="WORD", help="Word for a missing cell, beside NA and the like; repeatable."),
+        typer.Option(metavar="WORD", help="Word that marks a missing cell, in addition to NA etc.; repeatable."),
     ] = None,
     hidden: Annotated[str | None, typer.Option(help="Units of the hidden layers, such as 50 or 100,50.")] = None,
     epochs: Annotated[
-        int | None, typer.Option(min=1, max=100_000, help="Passes over the rows; by default chosen by their number.")
+        int | None, typer.Option(min=1, max=100_000, help="Passes over the rows; by default, more for smaller tables.")
     ] = None,
-    members: Annotated[int, typer.Option(min=1, max=100, help="Networks to train; several predict a mixture.")] = 1,
+    members: Annotated[int, typer.Option(min=1, max=100, help="Networks to train as an ensemble.")] = 1,
     validation: Annotated[
         float, typer.Option(min=0.01, max=0.5, callback=finite, help="Share of the rows that is held out for testing.")
     ] = 0.1,
     max_rows: Annotated[
-        int, typer.Option(min=10, max=10**9, help="Learn from a random sample of a larger file.")
+        int, typer.Option(min=10, max=10**9, help="Most rows to learn from; a larger file is sampled at random.")
     ] = 1_000_000,
     seed: Seed = 0,
     device: Device = "auto",
@@ -77,6 +82,8 @@ def fit(
     if report and out.suffix == ".html":
         fail(f"the report takes the name {out}. Choose another for the model, such as {out.with_suffix('.npn')}.")
     check_writable(out, data)  # before the work, not after
+    if out.suffix.lower() in _TABLES:
+        fail(f"-o names the model file, and {out} is named like a table. Choose a name such as {out.stem}.npn.")
     if report:
         check_writable(out.with_suffix(".html"), data)
     check_device_name(device)

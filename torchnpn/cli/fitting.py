@@ -13,7 +13,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 
-from torchnpn import io, tables
+from torchnpn import io, table_files, tables
+from torchnpn._files import whole_file
 from torchnpn._text import did_you_mean, shown
 from torchnpn.cli import page
 from torchnpn.cli.console import bars, say, show_figures
@@ -27,14 +28,15 @@ from torchnpn.training import resolve_device
 _MOST_WEIGHTS = 20_000_000  # of all networks: a gigabyte with gradients and the optimizer's averages
 _STRONG_PRIOR = {"class": 3.0}  # kl_weight where the usual one overfits; 10 for numbers
 _SIMPLER = {"negative_binomial": "poisson", "gamma": "gaussian", "beta": "gaussian"}
+_MOST_NAMED = 5  # columns that are left out for the same reason, each in a line of its own
 NOTE, WARNING = "yellow", "bold red"
 
 
 class Data(NamedTuple):
     """A file, read and understood."""
 
-    table: tables.Table
-    found: tables.Survey
+    table: table_files.Table
+    found: table_files.Survey
     schema: tables.Schema
     left_out: list[tables.LeftOut]
     target: tables.Target
@@ -99,7 +101,7 @@ def run(options: FitOptions) -> None:
         findings = page.Findings(read.found, read.left_out, read.kind, best.outcome, importance)
         with _warnings_as_notes():
             text = page.html(fitted, findings)
-        with writing(beside := options.out.with_suffix(".html")), tables.whole_file(beside) as file:
+        with writing(beside := options.out.with_suffix(".html")), whole_file(beside) as file:
             file.write(text.encode())
         say(f"Report: {beside}")
 
@@ -169,23 +171,30 @@ def _nll(candidate: Candidate) -> str:
 
 def _read(options: FitOptions, progress: Callable[[float], None]) -> tuple[Data, tables.Rows]:
     """What a file holds, and the rows to use, with classes as codes."""
-    table, name = tables.open_table(options.data), options.target
-    for wanted in (name, *options.drop, *options.use):
+    table = table_files.open_table(options.data)
+    name = table.column(options.target)
+    drop, use = (list(map(table.column, some)) for some in (options.drop, options.use))
+    for wanted in (name, *drop, *use):
         if wanted not in table.names:
-            fail(f"{table.label} has no column {shown(wanted)}.{did_you_mean(wanted, table.names)}")
-    if name in options.drop:
+            only = " Cells should be separated by commas, semicolons, tabs or |." if len(table.names) == 1 else ""
+            close = did_you_mean(wanted, table.names)
+            fail(f"{table.label} has no column {shown(wanted)}.{close}{only}")
+    if name in drop:
         fail(f"the target {name!r} cannot be dropped.")
-    if both := set(options.drop) & set(options.use):
+    if both := set(drop) & set(use):
         fail(f"--drop and --use both name {min(both)!r}. Choose one of the two.")
-    found = tables.survey(
+    found = table_files.survey(
         table,
-        options.drop,
+        drop,
         lambda share: progress(share / 2),
         decimal=options.decimal,
         missing=options.missing,
+        numbers=[*use, name] if options.family in tables.FAMILIES else use,
     )
+    if found.total is not None:
+        table = table.head(found.rows)
     column = tables.find_column(found, name, options.family)
-    schema, left_out = tables.find_schema(found, name, options.use)
+    schema, left_out = tables.find_schema(found, name, use)
     keep = tables.rows_to_keep(column.filled, schema.width, options.max_rows)
     rows = tables.load(table, schema, column, keep, options.seed, lambda share: progress((1 + share) / 2))
     target, y, kind = tables.make_target(column, rows.y, options.family)
@@ -195,18 +204,28 @@ def _read(options: FitOptions, progress: Callable[[float], None]) -> tuple[Data,
 def _say_what_was_read(read: Data, kept: int, max_rows: int) -> None:
     filled = read.found.columns[read.target.name].filled
     say(f"{read.table.name}: {_rows(read.found.rows)}, columns to learn from: {len(read.schema.columns)}.")
-    if read.table.layout and read.table.layout.note:
-        say(f"  {read.table.layout.note}.", style=NOTE)
-    for note in tables.notes(read.found):
+    if read.table.note:
+        say(f"  {read.table.note}.", style=NOTE)
+    for note in table_files.notes(read.found):
         say(f"  {note}", style=NOTE)
-    for name, reason in read.left_out:
-        say(f"  left out: {shown(name)} {reason}.", style=NOTE)
+    for reason, names in _by_reason(read.left_out).items():
+        for name in names if len(names) <= _MOST_NAMED else ():
+            say(f"  left out: {shown(name)} {reason}.", style=NOTE)
+        if len(names) > _MOST_NAMED:
+            say(f"  left out: {shown(names[0])} and {len(names) - 1:,} more columns: each {reason}.", style=NOTE)
     if filled < read.found.rows:
         say(f"  not used: {_rows(read.found.rows - filled)} without a target.", style=NOTE)
     if kept < filled:
         why = "--max-rows" if kept == max_rows else "with so many columns, more rows do not fit into memory"
         say(f"  a random sample of {kept:,} of the {filled:,} rows is used ({why}).", style=NOTE)
     say(tables.sentence(read.target, read.kind))
+
+
+def _by_reason(left_out: list[tables.LeftOut]) -> dict[str, list[str]]:
+    grouped: dict[str, list[str]] = {}
+    for name, reason in left_out:
+        grouped.setdefault(reason, []).append(name)
+    return grouped
 
 
 def _rows(count: int) -> str:

@@ -30,7 +30,7 @@ def info(model: Annotated[Path, typer.Argument(help="Model file.")]) -> None:
     versions = ", ".join(f"{name} {version}" for name, version in about["versions"].items())
     facts = {
         "holds": about["type"],
-        "numbers": f"{about['parameters']:,}",
+        "parameters": f"{about['parameters']:,}",
         "families": ", ".join(about["families"]),
         "saved": f"{about['saved']} by {versions}",
     }
@@ -43,7 +43,7 @@ def info(model: Annotated[Path, typer.Argument(help="Model file.")]) -> None:
 
 
 def _show_table_model(model: tables.TableModel) -> None:
-    from torchnpn.cli.words import describe_column, describe_network
+    from torchnpn.cli.models import describe_column, describe_network
 
     target, record = model.target, model.record
     what = f"one of {len(target.classes)} classes" if target.is_class else target.family

@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 from sklearn.metrics import confusion_matrix
 
 import torchnpn
-from torchnpn import metrics, plots, report, tables
-from torchnpn.cli.words import describe_column, describe_network
+from torchnpn import metrics, plots, report, table_files, tables
+from torchnpn.cli.models import describe_column, describe_network
 from torchnpn.tables.record import NLL
 
 _WIDE = 8.8  # inches of a figure with two panels
@@ -26,7 +26,7 @@ Draw = Callable[..., Figure]  # takes columns and theme
 class Findings(NamedTuple):
     """What a report tells beside the model itself."""
 
-    survey: tables.Survey
+    survey: table_files.Survey
     left_out: list[tables.LeftOut]
     kind: tables.Kind
     outcome: tables.Outcome  # of the held-out rows
@@ -76,10 +76,10 @@ def _summary(model: tables.TableModel, found: Findings) -> report.Section:
                 "The baseline uses no column: it predicts the distribution of the training targets for every row. What "
                 "the model does better was learnt from the columns. The better of the two figures is bold.",
                 _measures(model.target),
-                *([] if record.is_worse else record.notes),
+                *(record.notes[:-1] if record.is_worse else record.notes),
             ]
         ),
-        warning=" ".join(reversed(record.notes)) if record.is_worse else "",
+        warning="".join(record.notes[-1:]) if record.is_worse else "",
     )
 
 
@@ -138,9 +138,10 @@ def _number_sections(model: tables.TableModel, outcome: tables.NumberOutcome) ->
                 _picture(
                     partial(plots.calibration_plot, outcome.pit),
                     "First: share of true values below each predicted quantile. Second: histogram of their levels.",
-                    "First: a calibrated model follows the dashed line. Second: a flat histogram means that the "
-                    "intervals are calibrated. If it is higher at both ends, they are too narrow; if it is higher in "
-                    "the middle, they are too wide. The grey band is what chance alone explains.",
+                    "First: a calibrated model follows the dashed line. Second: how many true values lie at "
+                    "each level of their predicted distribution. A flat histogram means that the intervals are "
+                    "calibrated. If it is higher at both ends, they are too narrow; if it is higher in the middle, "
+                    "they are too wide. The grey band is what chance alone explains.",
                 )
             ],
         ),
@@ -226,18 +227,22 @@ def _reliance(importance: tables.Importance) -> report.Section:
                     xlabel="loss when shuffled (nats per row)",
                 ),
                 "Bars of the importance of columns.",
-                f"The {len(names)} most important of {len(importance.names)} columns, with standard errors over "
-                "shuffles. Columns with the same information share their importance. Importance does not mean that a "
-                "column causes the target.",
+                f"{_chosen(len(names), len(importance.names))}, with standard errors over shuffles. Columns with "
+                "the same information share their importance. Importance does not mean that a column causes the "
+                "target.",
             )
         ],
     )
 
 
+def _chosen(shown: int, every: int) -> str:
+    return f"The {shown} most important of {every:,} columns" if shown < every else "All columns that were used"
+
+
 def _columns(model: tables.TableModel, found: Findings) -> report.Section:
     columns, rows = found.survey.columns, found.survey.rows
     used = [
-        [column.name, describe_column(column, columns[column.name]), f"{1 - columns[column.name].filled / rows:.1%}"]
+        [column.name, describe_column(column), f"{1 - columns[column.name].filled / rows:.1%}"]
         for column in model.schema.columns
     ]
     unused = [[name, f"left out: {reason}", "–"] for name, reason in found.left_out]
@@ -251,7 +256,7 @@ def _columns(model: tables.TableModel, found: Findings) -> report.Section:
         note=" ".join(
             [
                 *([f"And {more:,} more."] if more else []),
-                *tables.notes(found.survey)[:_MOST_COLUMNS],
+                *table_files.notes(found.survey)[:_MOST_COLUMNS],
                 describe_network(model),
             ]
         ),

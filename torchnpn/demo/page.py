@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import platform
-from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import torch
@@ -17,6 +15,7 @@ from torchnpn.demo import counts, digits, toy
 from torchnpn.plots import DARK, LIGHT, Theme
 
 WIDTHS = ("wide", "narrow")  # of a page: panels side by side, or one below the other
+STUDIES = {"Twenty points of x³": toy, "Digits from few examples": digits, "Counts with a known rate": counts}
 _NONE = "–"
 
 
@@ -39,12 +38,12 @@ def figures(results: Results, width: str = "wide", theme: Theme = LIGHT) -> dict
             t.y,
             t.grid,
             t.truth,
-            [plots.Band(f.name, f.mean, f.std) for f in (t.npn, t.dropout)],
+            [plots.Band("NPN", t.mean, t.std)],
             columns=columns,
             theme=theme,
         ),
-        "digits": plots.doubt([_doubt(model) for model in d.models], columns=columns, theme=theme),
-        "doubtful": plots.guesses(_most_doubtful(d), columns=4 * columns, theme=theme),
+        "digits": plots.uncertainty_curves([_curves(d)], columns=columns, theme=theme),
+        "least_certain": plots.guesses(_least_certain(d), columns=4 * columns, theme=theme),
         "counts": plots.count_intervals(
             c.x,
             c.y,
@@ -53,7 +52,7 @@ def figures(results: Results, width: str = "wide", theme: Theme = LIGHT) -> dict
             _interval(c.curve),
             c.test_rate,
             _interval(c.test),
-            level=c.settings.level,
+            level=counts.LEVEL,
             columns=columns,
             theme=theme,
         ),
@@ -63,61 +62,35 @@ def figures(results: Results, width: str = "wide", theme: Theme = LIGHT) -> dict
 def tables(results: Results) -> dict[str, report.Table]:
     """The figures of each study, by its title."""
     t, d, c = results.toy, results.digits, results.counts
-    fits, models = (t.npn, t.dropout), d.models
-
-    def row(name: str, value: Callable[[Any], float], form: str, items: tuple[Any, ...]) -> list[str]:
-        return [name, *(format(value(item), form) for item in items)]
-
-    def best(items: tuple[Any, ...], value: Callable[[Any], float]) -> int | None:
-        """The column of the smallest value, or None where two are equal."""
-        values = [value(item) for item in items]
-        return None if values.count(min(values)) > 1 else 1 + values.index(min(values))
-
+    level = f"{counts.LEVEL:.0%}"
     least = 0.5 * np.log(2 * np.pi * np.e * NOISE_STD**2)
+    certain = _thirds(d)
     return {
         "Twenty points of x³": report.Table(
-            ["", *(fit.name for fit in fits), "ideal"],
+            ["", "NPN", "ideal"],
             [
-                [*row("RMSE to the curve, |x| ≤ 4", lambda f: f.rmse, ".2f", fits), "0.00"],
-                [*row("curve within ±3 std, |x| ≤ 4", lambda f: f.coverage, ".0%", fits), "100%"],
-                [*row("curve within ±3 std, 4 < |x| ≤ 6", lambda f: f.outside, ".0%", fits), "100%"],
-                [*row("std at ±6 over std at 0", lambda f: f.widening, ".1f", fits), _NONE],
-                [*row("NLL of fresh points, |x| ≤ 4", lambda f: f.nll, ".2f", fits), f"{least:.2f}"],
-            ],
-            best=[
-                best(fits, lambda f: f.rmse),
-                best(fits, lambda f: -f.coverage),
-                best(fits, lambda f: -f.outside),
-                None,
-                best(fits, lambda f: f.nll),
+                ["RMSE to the curve, |x| ≤ 4", f"{t.rmse:.2f}", "0.00"],
+                ["curve within ±3 std, |x| ≤ 4", f"{t.coverage:.0%}", "100%"],
+                ["curve within ±3 std, 4 < |x| ≤ 6", f"{t.outside:.0%}", "100%"],
+                ["std at ±6 over std at 0", f"{t.widening:.1f}", _NONE],
+                ["NLL of fresh points, |x| ≤ 4", f"{t.nll:.2f}", f"{least:.2f}"],
             ],
         ),
         "Digits from few examples": report.Table(
-            ["", *(model.name for model in models)],
+            ["", "NPN"],
             [
-                row("accuracy", lambda m: m.accuracy, ".1%", models),
-                row("NLL", lambda m: m.nll, ".3f", models),
-                row("accuracy, most certain third", lambda m: _thirds(m)[0], ".1%", models),
-                row("accuracy, least certain third", lambda m: _thirds(m)[1], ".1%", models),
-                row("mean error over all shares kept", lambda m: m.risk_coverage.area, ".2%", models),
-            ],
-            best=[
-                best(models, lambda m: -m.accuracy),
-                best(models, lambda m: m.nll),
-                best(models, lambda m: -_thirds(m)[0]),
-                None,  # a good network leaves its mistakes to the rows that it is uncertain about
-                best(models, lambda m: m.risk_coverage.area),
+                ["accuracy", f"{d.accuracy:.1%}"],
+                ["NLL", f"{d.nll:.3f}"],
+                ["accuracy, most certain third", f"{certain[0]:.1%}"],
+                ["accuracy, least certain third", f"{certain[1]:.1%}"],
+                ["mean error over all shares kept", f"{d.risk_coverage.area:.2%}"],
             ],
         ),
         "Counts with a known rate": report.Table(
-            ["", "NPN", "ideal"],
+            ["", "NPNRegressor", "ideal"],
             [
-                [f"counts in their {c.settings.level:.0%} interval", f"{c.coverage:.1%}", f"{c.expected:.1%}"],
-                [
-                    f"true rates in their {c.settings.level:.0%} interval",
-                    f"{c.rate_coverage:.1%}",
-                    f"{c.settings.level:.1%}",
-                ],
+                [f"counts in their {level} interval", f"{c.coverage:.1%}", f"{c.expected:.1%}"],
+                [f"true rates in their {level} interval", f"{c.rate_coverage:.1%}", f"{counts.LEVEL:.1%}"],
                 ["NLL of fresh counts", f"{c.nll:.3f}", f"{c.best_nll:.3f}"],
             ],
         ),
@@ -129,46 +102,43 @@ def html(results: Results, seconds: float) -> str:
     t, d, c = results.toy, results.digits, results.counts
     titles = list(found := tables(results))
     pictures = _pictures(results)
-    level, certain = f"{c.settings.level:.0%}", _thirds(d.npn)
+    level, certain = f"{counts.LEVEL:.0%}", _thirds(d)
     sections = [
         report.Section(
             titles[0],
-            f"{t.settings.points} points of y = x³, with Gaussian noise of standard deviation {NOISE_STD:g}, lie "
+            f"{toy.POINTS} points of y = x³, with Gaussian noise of standard deviation {NOISE_STD:g}, lie "
             "between −4 and 4. A network of 100 ReLU units predicts everything from −6 to 6. It should fit the points "
             "where there are some, and be uncertain where there are none.",
             [
-                report.Fact(f"{t.npn.coverage:.0%}", "of the true curve within ±3 std where the points lie"),
-                report.Fact(f"{t.npn.outside:.0%}", "of it within ±3 std beyond them, where nothing was seen"),
-                report.Fact(f"{t.npn.widening:.1f}×", "wider at ±6 than at 0"),
+                report.Fact(f"{t.coverage:.0%}", "of the true curve within ±3 std where the points lie"),
+                report.Fact(f"{t.outside:.0%}", "of it within ±3 std beyond them, where nothing was seen"),
+                report.Fact(f"{t.widening:.1f}×", "wider at ±6 than at 0"),
             ],
             [pictures["toy"]],
             found[titles[0]],
-            "Both networks have the same size, the same likelihood with a learnt noise, and the same training; MC "
-            f"dropout averages {t.settings.passes} random passes, the NPN needs one. Where the points lie both fit "
-            "well, and MC dropout, whose rate was chosen by NLL, has the lower NLL. They differ beyond the points, "
-            "where the NPN is more uncertain. A dropout rate of 0.5 would make the band of MC dropout wider, at a "
-            "higher NLL.",
+            "The ideal NLL is that of the true curve and its noise. The documentation compares other methods, on the "
+            "page of results.",
         ),
         report.Section(
             titles[1],
-            f"Handwritten digits of 8 × 8 pixels, {d.settings.training_rows} to learn from and {len(d.labels):,} to "
+            f"Handwritten digits of 8 × 8 pixels, {digits.ROWS} to learn from and {len(d.labels):,} to "
             "be tested on. Some digits are hard. A network that knows which ones can leave them to a person.",
             [
-                report.Fact(f"{d.npn.accuracy:.1%}", "of the test digits are right"),
+                report.Fact(f"{d.accuracy:.1%}", "of the test digits are right"),
                 report.Fact(f"{certain[0]:.1%}", "among the third it is most certain of"),
                 report.Fact(f"{certain[1]:.1%}", "among the third it is least certain of"),
             ],
-            [pictures["digits"], pictures["doubtful"]],
+            [pictures["digits"], pictures["least_certain"]],
             found[titles[1]],
-            "All three have the same layers and the same training; each has the best of nine settings on other splits. "
-            "A lower NLL means that the probabilities are better, not only the predicted class.",
+            "The NLL measures the predicted probabilities, not only the predicted class. The last line is the mean "
+            "error rate over all shares of digits that one might keep, the most certain first.",
         ),
         report.Section(
             titles[2],
-            f"{c.settings.rows} counts, drawn from a Poisson distribution whose rate depends on x. The predictive "
+            f"{counts.ROWS} counts, drawn from a Poisson distribution whose rate depends on x. The predictive "
             "distribution is one of counts too: its intervals end at whole numbers and never fall below zero.",
             [
-                report.Fact(f"{c.coverage:.1%}", f"of {c.settings.test_rows:,} fresh counts in their {level} interval"),
+                report.Fact(f"{c.coverage:.1%}", f"of {counts.TEST_ROWS:,} fresh counts in their {level} interval"),
                 report.Fact(
                     f"{c.expected:.1%}",
                     "is what the model predicts: whole numbers make intervals wider",
@@ -179,8 +149,7 @@ def html(results: Results, seconds: float) -> str:
             found[titles[2]],
             "The ideal NLL is that of the true distribution itself. The interval of the rate shows the uncertainty "
             "that more data would reduce; the interval of a count adds the randomness of the counts, which no data "
-            "reduces. The true rates lie on one curve: where the fit is wrong, it is wrong for many rows at once, so "
-            "the share of rates inside their intervals varies much between seeds.",
+            "reduces.",
         ),
     ]
     return report.html(
@@ -188,8 +157,7 @@ def html(results: Results, seconds: float) -> str:
         "Three small studies with natural-parameter networks: every weight, neuron and output is a distribution, and "
         "one pass gives a prediction together with its uncertainty. Nothing is sampled.",
         sections,
-        f"Made by npn demo in {seconds:.0f} seconds with torch {torch.__version__} on {platform.machine()}. "
-        f"Seeds: {t.settings.seed}, {d.settings.seed}, {c.settings.seed}.",
+        f"Made by npn demo in {seconds:.0f} seconds with torch {torch.__version__} on {platform.machine()}.",
     )
 
 
@@ -211,8 +179,7 @@ def _pictures(results: Results) -> dict[str, report.Picture]:
 
 _WORDS = {
     "toy": (
-        "Two panels with twenty points, the curve x³ and predictive bands: the NPN's band becomes wide outside the "
-        "points, that of MC dropout much less.",
+        "Twenty points, the curve x³ and the predictive band, which becomes wide outside the points.",
         "The shades contain 68, 95 and 99.7 % of the predicted distribution of a new point. Beyond the points, a good "
         "band becomes wide enough to contain the dashed curve.",
     ),
@@ -221,7 +188,7 @@ _WORDS = {
         "Left: test digits in nine groups of equal size, by the network's own uncertainty, with standard errors. "
         "Right: the error rate if only the most certain digits are predicted; lower is better.",
     ),
-    "doubtful": (
+    "least_certain": (
         "Eight digits that the NPN is least certain of, with its answer and its probability.",
         "The eight digits that the NPN is least certain about, with the predicted digit and its probability.",
     ),
@@ -233,13 +200,13 @@ _WORDS = {
 }
 
 
-def _doubt(model: digits.Model) -> plots.Doubt:
-    groups, curve = model.by_uncertainty, model.risk_coverage
-    return plots.Doubt(model.name, groups.accuracy, groups.error, curve.coverage, curve.risk)
+def _curves(d: digits.Result) -> plots.UncertaintyCurves:
+    groups, curve = d.by_uncertainty, d.risk_coverage
+    return plots.UncertaintyCurves("NPN", groups.accuracy, groups.error, curve.coverage, curve.risk)
 
 
-def _most_doubtful(d: digits.Result) -> list[plots.Guess]:
-    probs = d.npn.probs
+def _least_certain(d: digits.Result) -> list[plots.Guess]:
+    probs = d.probs
     rows = np.argsort(-(probs * (1 - probs)).sum(1), kind="stable")[:8]
     return [plots.Guess(d.images[i], str(d.labels[i]), str(probs[i].argmax()), float(probs[i].max())) for i in rows]
 
@@ -248,9 +215,9 @@ def _interval(curve: counts.Curve) -> plots.Interval:
     return plots.Interval(curve.mean, curve.rate_low, curve.rate_high, curve.low, curve.high)
 
 
-def _thirds(model: digits.Model) -> tuple[float, float]:
+def _thirds(d: digits.Result) -> tuple[float, float]:
     """Accuracy among the most and the least certain third of the rows."""
-    risk = model.risk_coverage.risk
+    risk = d.risk_coverage.risk
     n, k = risk.size, risk.size // 3
     wrong = risk * np.arange(1, n + 1)  # errors among the first 1, 2, … rows
     return 1 - float(risk[k - 1]), 1 - float(wrong[-1] - wrong[n - k - 1]) / k

@@ -71,7 +71,7 @@ def row_sum(counts: Counts, total: float = 10.0) -> Counts:
 def word_means(targets: Counts) -> np.ndarray[Any, np.dtype[np.float64]]:  # (terms,)
     """The mean of every word over documents, as if half a document more had it: above 0 and below the largest."""
     total = np.asarray(targets.sum(axis=0, dtype=np.float64)).ravel()
-    highest = float(targets.max()) if targets.nnz else 1.0
+    highest = (float(targets.max()) if targets.nnz else 0.0) or 1.0  # entries may be zero, too
     means: np.ndarray[Any, np.dtype[np.float64]] = (total + 0.5 * highest) / (targets.shape[0] + 1)
     return means
 

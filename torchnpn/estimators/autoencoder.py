@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import numbers
-import sys
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
@@ -21,15 +20,29 @@ from torchnpn.estimators.atomic import all_or_nothing
 from torchnpn.estimators.autoencoder_progress import tell
 from torchnpn.estimators.base import Progress
 from torchnpn.estimators.table_autoencoder import TableAutoencoder
-from torchnpn.estimators.validation import check_enough_rows, checked_data, checked_weight, real_numbers, seed_of, short
+from torchnpn.estimators.validation import (
+    check_choice,
+    check_enough_rows,
+    check_flag,
+    check_progress,
+    checked_data,
+    checked_weight,
+    is_number,
+    real_numbers,
+    seed_of,
+    short,
+)
 from torchnpn.estimators.word_autoencoder import WordAutoencoder, refuse_for_words
 from torchnpn.likelihoods import Likelihood
 from torchnpn.moments import Moments
 from torchnpn.nn import Sequential
+from torchnpn.nn.activation import BY_NAME
 from torchnpn.training import History
 
 Array = NDArray[Any]
 _PRESETS = {"gaussian": GAUSSIAN, "gamma": GAMMA, "poisson": POISSON}
+_LOSSES = ("noise", "bce", "gaussian", "l2", "gamma", "poisson")
+_ACTIVATIONS = (*BY_NAME, "saturating", "saturating_kl", "identity")
 # Settings that tables do not have:
 _OF_WORDS = ("masking", "input_noise", "encoding_noise", "tau", "bias", "prior_precision", "weight_decay")
 _LATER = ("family", "loss", *_OF_WORDS)  # settings that early model files lack
@@ -37,8 +50,8 @@ _NUMBERS: dict[str, tuple[Callable[[Any], bool], str]] = {
     "masking": (lambda x: 0 <= x < 1, "from 0 to below 1"),
     "input_noise": (lambda x: 0 <= x < 1, "from 0 to below 1"),
     "encoding_noise": (lambda x: 0 <= x < 1, "from 0 to below 1"),
-    "tau": (lambda x: 0 < x <= sys.float_info.max, "above 0"),
-    "weight_decay": (lambda x: 0 <= x <= sys.float_info.max, "≥ 0"),
+    "tau": (lambda x: 0 < x < math.inf, "above 0"),
+    "weight_decay": (lambda x: 0 <= x < math.inf, "≥ 0"),
 }
 _FOR_COUNTS = 'This is there for counts only, not with the loss "noise", which is for tables.'
 _FEWEST_STEPS, _LEAST_BATCH = 32, 16  # of an epoch: with fewer, 60 epochs of some hundred documents learn little
@@ -157,7 +170,8 @@ class NPNAutoencoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
 
     @property
     def _of_words(self) -> bool:
-        return self.family != "gaussian" if self.loss is None else self.loss != "noise"
+        of_a_table = (self.family, "gaussian") if self.loss is None else (self.loss, "noise")
+        return not isinstance(of_a_table[0], str) or of_a_table[0] != of_a_table[1]
 
     # Training ----------------------------------------------------------------------------------------------------
 
@@ -182,6 +196,7 @@ class NPNAutoencoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
             progress: Called with the share of training that is done, from 0 to 1.
         """
         self._check_settings()
+        check_progress(progress)
         X = self._check_rows(X, reset=True)
         if self._of_words:
             refuse_for_words(sample_weight=sample_weight, X_variance=X_variance)
@@ -219,29 +234,37 @@ class NPNAutoencoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
         preset = _PRESETS[self.family]
         batch_size = self.batch_size or min(preset.batch_size, max(documents // _FEWEST_STEPS, _LEAST_BATCH))
         names = ("activation", "loss", "kl_weight", "learning_rate", *_OF_WORDS)
+        given = {name: float(value) if is_number(value) else value for name, value in self._given(names).items()}
         return replace(
             preset,
-            hidden=tuple(self.hidden),
-            batch_size=batch_size,
-            epochs=self.max_epochs or preset.epochs,
+            hidden=tuple(map(int, self.hidden)),
+            batch_size=int(batch_size),
+            epochs=int(self.max_epochs or preset.epochs),
             seed=seed,
             device=self.device,
-            **self._given(names),
+            **given,  # type: ignore[arg-type]
         )
 
     def _check_settings(self) -> None:
         """Raise for settings that no network can be made of, or that mean nothing for such rows."""
-        if not isinstance(self.family, str) or self.family not in _PRESETS:
-            raise ValueError(f"family expects one of {', '.join(_PRESETS)}, got {self.family!r}.")
+        check_choice("family", self.family, _PRESETS)
+        for name, options in (("loss", _LOSSES), ("activation", _ACTIVATIONS)):
+            if getattr(self, name) is not None:
+                check_choice(name, getattr(self, name), options)
         if not isinstance(self.hidden, (tuple, list)) or not self.hidden:
-            raise ValueError(f"hidden expects at least one layer, the code, such as (100, 50), got {self.hidden!r}.")
+            raise ValueError(
+                f"hidden expects at least one layer, the code, such as (100, 50), got {short(self.hidden)}."
+            )
         for name, (fits, words) in _NUMBERS.items():
             value = getattr(self, name)
-            number = isinstance(value, numbers.Real) and not isinstance(value, bool)
-            if value is not None and not (number and fits(value)):
+            if value is not None and not (is_number(value) and fits(value)):
                 raise ValueError(f"{name} expects a number {words}, or None to choose it, got {short(value)}.")
-        if not (self.bias is None or isinstance(self.bias, (bool, np.bool_))):
-            raise ValueError(f"bias expects True, False or None to choose it, got {self.bias!r}.")
+        if self.bias is not None:
+            check_flag("bias", self.bias)
+        precision = self.prior_precision
+        named = isinstance(precision, str) and precision == "evidence"
+        if not (precision is None or named or (is_number(precision) and 0 < precision < math.inf)):
+            raise ValueError(f'prior_precision expects a number above 0, "evidence" or None, got {short(precision)}.')
         known = {"activation": "tanh"} if self._of_words else {}  # activations of words are checked with their family
         TableAutoencoder(**{**self._table_settings(), **known})._check_settings()
         if self._of_words:
@@ -303,10 +326,17 @@ class NPNAutoencoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
         networks, with a sum of about 10.
         """
         body = self._fitted(None)
-        Z = check_array(real_numbers(Z, "inverse_transform"))
-        if Z.shape[1] != self._n_features_out:
-            raise ValueError(f"inverse_transform expects codes of {self._n_features_out} units, got {Z.shape[1]}.")
-        return body.inverse_transform(Z)
+        with np.errstate(over="ignore", invalid="ignore"):  # what is too large is refused in words
+            Z = check_array(real_numbers(Z, "inverse_transform"))
+            if Z.shape[1] != self._n_features_out:
+                raise ValueError(f"inverse_transform expects codes of {self._n_features_out} units, got {Z.shape[1]}.")
+            rows = body.inverse_transform(Z)
+        if not np.isfinite(rows).all():
+            raise ValueError(
+                "inverse_transform expects codes whose rows are floating-point numbers, got some that are too large. "
+                "Take codes such as `transform` gives them."
+            )
+        return rows
 
     def score_samples(self, X: Any, *, X_variance: Any = None) -> Array:
         """How well each row is reconstructed, (rows,); low for rows unlike those seen.

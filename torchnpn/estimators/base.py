@@ -22,7 +22,7 @@ from torchnpn.estimators.ensemble import started, take_back_, trainees
 from torchnpn.estimators.inputs import Inputs, check_variance
 from torchnpn.estimators.plan import Plan, ramp
 from torchnpn.estimators.precise import in_float64
-from torchnpn.estimators.validation import checked_data, seed_of, short
+from torchnpn.estimators.validation import check_choice, checked_data, is_number, is_whole, seed_of, short
 from torchnpn.likelihoods import Likelihood, VarianceParts, mixture_parts
 from torchnpn.moments import Moments
 from torchnpn.nn import Linear, Sequential, mlp
@@ -129,12 +129,12 @@ class NPNEstimator(BaseEstimator):  # type: ignore[misc]
             )
         for name, (fits, words) in _RANGES.items():
             value = getattr(self, name)
-            if isinstance(value, bool) or not isinstance(value, numbers.Real) or not fits(value):
+            if not is_number(value) or not fits(value):
                 raise ValueError(f"{name} expects a number {words}, got {short(value)}.")
-        if self.missing not in ("marginal", "conditional"):
-            raise ValueError(f'missing expects "marginal" or "conditional", got {short(self.missing)}.')
-        if not isinstance(self.activation, str) or self.activation not in BY_NAME:
-            raise ValueError(f"activation expects one of {', '.join(BY_NAME)}, got {short(self.activation)}.")
+        check_choice("missing", self.missing, ("marginal", "conditional"))
+        check_choice("activation", self.activation, BY_NAME)
+        if not isinstance(self.verbose, (np.bool_, numbers.Integral)):
+            raise ValueError(f"verbose expects 0 to print nothing or 1 to print, got {short(self.verbose)}.")
 
     def _check_hidden(self, hidden: Any) -> None:
         sizes = hidden if isinstance(hidden, (tuple, list)) else [0]
@@ -173,7 +173,9 @@ class NPNEstimator(BaseEstimator):  # type: ignore[misc]
         self, sizes: Sequence[int], generator: torch.Generator | None, replicas: tuple[int, ...] = ()
     ) -> Sequential:
         """Layers of these sizes; the kinks of the first one start spread over the rows, not all at their mean."""
-        network = mlp(sizes, activation=self.activation, dropout=self.dropout, replicas=replicas, generator=generator)
+        network = mlp(
+            sizes, activation=self.activation, dropout=float(self.dropout), replicas=replicas, generator=generator
+        )
         first = network[0]
         assert isinstance(first, Linear) and first.bias is not None
         if len(sizes) > 2 and not first.bias.free[0].is_meta:
@@ -384,7 +386,7 @@ class NPNEstimator(BaseEstimator):  # type: ignore[misc]
 
 
 def _is_count(value: Any) -> bool:
-    return isinstance(value, numbers.Integral) and not isinstance(value, bool) and value > 0  # type: ignore[operator]
+    return is_whole(value) and value > 0
 
 
 def _rows(x: Any, rows: Any) -> Any:

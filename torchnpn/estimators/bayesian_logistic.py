@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import numbers
-import sys
+import math
 from typing import Any, Self
 
 import numpy as np
@@ -16,13 +15,23 @@ from sklearn.utils.validation import check_is_fitted
 from torchnpn.estimators import state
 from torchnpn.estimators.atomic import all_or_nothing
 from torchnpn.estimators.inputs import check_variance, largest_of
+from torchnpn.estimators.labels import distinct_labels
 from torchnpn.estimators.logistic_posterior import MOST_FEATURES, Rows, learnt, linear_moments
-from torchnpn.estimators.validation import check_enough_rows, checked_data, checked_weight, short
+from torchnpn.estimators.validation import (
+    check_choice,
+    check_enough_rows,
+    check_flag,
+    checked_data,
+    checked_weight,
+    is_number,
+    is_whole,
+    score_weight,
+    short,
+)
 from torchnpn.maps import accurate
 from torchnpn.moments import Moments
 
 Array = NDArray[Any]
-_MOST = sys.float_info.max  # whole numbers may be larger
 _LARGEST = 1e60  # of a feature: its square, times a variance of its weight, is a float64 number yet
 _MOST_ROUNDS = 100_000
 _METHODS, _PRIORS = ("laplace", "variational"), ("evidence", "ard")
@@ -104,10 +113,11 @@ class BayesianLogisticRegression(ClassifierMixin, BaseEstimator):  # type: ignor
         self._check_settings()
         X, y = checked_data(self, X, y, dtype=[np.float64, np.float32], reset=True)
         _check_size(X)
+        distinct_labels(y)  # which says in words what cannot be sorted
         check_classification_targets(y)
         given = checked_weight(sample_weight, X)
         weight = np.ones(len(X)) if given is None else given
-        self.classes_ = np.unique(y[weight > 0])
+        self.classes_ = distinct_labels(y[weight > 0])
         if len(self.classes_) < 2:
             raise ValueError(f"A classifier expects at least two classes, got one class: {self.classes_.tolist()}.")
         variance = _checked_variance(X_variance, X)
@@ -134,17 +144,16 @@ class BayesianLogisticRegression(ClassifierMixin, BaseEstimator):  # type: ignor
         return self
 
     def _check_settings(self) -> None:
-        if not isinstance(self.method, str) or self.method not in _METHODS:
-            raise ValueError(f'method expects "laplace" or "variational", got {self.method!r}.')
-        number = isinstance(self.precision, numbers.Real) and not isinstance(self.precision, bool)
-        if self.precision not in _PRIORS and not (number and 0 < self.precision <= _MOST):  # type: ignore[operator]
+        check_choice("method", self.method, _METHODS)
+        check_flag("fit_intercept", self.fit_intercept)
+        named = isinstance(self.precision, str) and self.precision in _PRIORS
+        if not named and not (is_number(self.precision) and 0 < self.precision < math.inf):
             raise ValueError(f'precision expects "evidence", "ard" or a number above 0, got {short(self.precision)}.')
-        whole = isinstance(self.max_iter, numbers.Integral) and not isinstance(self.max_iter, bool)
-        if not whole or not 1 <= self.max_iter <= _MOST_ROUNDS:
+        if not is_whole(self.max_iter) or not 1 <= self.max_iter <= _MOST_ROUNDS:
             raise ValueError(
                 f"max_iter expects a whole number above 0 and up to {_MOST_ROUNDS:,}, got {short(self.max_iter)}."
             )
-        if isinstance(self.tol, bool) or not isinstance(self.tol, numbers.Real) or not 0 < self.tol <= _MOST:
+        if not is_number(self.tol) or not 0 < self.tol < math.inf:
             raise ValueError(f"tol expects a number above 0, got {short(self.tol)}.")
 
     def decision_moments(self, X: Any, X_variance: Any = None) -> Moments:
@@ -154,10 +163,16 @@ class BayesianLogisticRegression(ClassifierMixin, BaseEstimator):  # type: ignor
         _check_size(X)
         rows = Rows(X, _checked_variance(X_variance, X), np.empty(0), np.empty(0), bool(self.fit_intercept))
         mean, variance = (np.empty((len(X), len(self.coef_))) for _ in range(2))
-        for part, x, s in rows.chunks():
-            for k, covariance in enumerate(self.covariance_):
-                w = np.append(self.coef_[k], self.intercept_[k]) if self.fit_intercept else self.coef_[k]
-                mean[part, k], variance[part, k] = linear_moments(x, s, w, covariance)
+        with np.errstate(over="ignore", invalid="ignore"):  # what is too large is refused in words
+            for part, x, s in rows.chunks():
+                for k, covariance in enumerate(self.covariance_):
+                    w = np.append(self.coef_[k], self.intercept_[k]) if self.fit_intercept else self.coef_[k]
+                    mean[part, k], variance[part, k] = linear_moments(x, s, w, covariance)
+        if not (np.isfinite(mean).all() and np.isfinite(variance).all()):
+            raise ValueError(
+                "X expects features whose log-odds are floating-point numbers, got some that are too large. Scale "
+                "the features alike, or take a larger precision."
+            )
         if len(self.classes_) == 2:
             mean, variance = mean[:, 0], variance[:, 0]
         return Moments(mean, variance)  # type: ignore[arg-type]  # arrays, as everything that estimators return
@@ -184,6 +199,11 @@ class BayesianLogisticRegression(ClassifierMixin, BaseEstimator):  # type: ignor
         probs = self.predict_proba(X, X_variance)
         labels: Array = self.classes_[probs.argmax(axis=1)]
         return labels
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """The share of rows whose most probable label is theirs."""
+        distinct_labels(y)  # which says in words what cannot be compared
+        return float(super().score(X, y, score_weight(sample_weight)))
 
     # Model files -------------------------------------------------------------------------------------------------
 

@@ -15,8 +15,9 @@ from torchnpn.estimators import state
 from torchnpn.estimators.atomic import all_or_nothing
 from torchnpn.estimators.base import NPNEstimator, Progress
 from torchnpn.estimators.inputs import Inputs, check_variance
+from torchnpn.estimators.labels import distinct_labels, places_among
 from torchnpn.estimators.predictive import ClassPredictive
-from torchnpn.estimators.validation import check_enough_rows, checked_weight
+from torchnpn.estimators.validation import check_enough_rows, check_progress, checked_weight, score_weight, short
 from torchnpn.likelihoods import Likelihood, ScaledSoftmax, VarianceParts, mixed
 from torchnpn.nn.replicas import replicas_of
 
@@ -108,11 +109,13 @@ class NPNClassifier(ClassifierMixin, NPNEstimator):  # type: ignore[misc]
                 cross-validation; None: all see all. Scales of features and targets are those of all rows.
         """
         self._check_settings()
+        check_progress(progress)
         X, y = self._check_rows(X, y, reset=True)
+        classes = distinct_labels(y)
         check_classification_targets(y)
         weight = checked_weight(sample_weight, X)
         rows = self._check_subsets(subsets, X, weight)
-        self._begin(X, np.unique(y), weight)
+        self._begin(X, classes, weight)
         x = self.inputs_.moments(X, check_variance(X_variance, X))
         check_enough_rows(self, X, weight)
         self._train(x, self._numbers(y), weight, progress, rows)
@@ -134,14 +137,17 @@ class NPNClassifier(ClassifierMixin, NPNEstimator):  # type: ignore[misc]
         self._check_settings()
         first = not hasattr(self, "network_")
         X, y = self._check_rows(X, y, reset=first)
+        distinct_labels(y)  # which says in words what cannot be sorted
         check_classification_targets(y)
         weight = checked_weight(sample_weight, X)
         if first:
             if classes is None:
                 raise ValueError("partial_fit expects classes= in its first call: all labels that will ever come.")
-            self._begin(X, np.unique(classes), weight)
-        elif classes is not None and not np.array_equal(np.unique(classes), self.classes_):
-            raise ValueError(f"partial_fit expects the classes of its first call, {self.classes_}, got {classes}.")
+            self._begin(X, distinct_labels(classes, "classes"), weight)
+        elif classes is not None and not np.array_equal(distinct_labels(classes, "classes"), self.classes_):
+            raise ValueError(
+                f"partial_fit expects the classes of its first call, {short(self.classes_)}, got {short(classes)}."
+            )
         self._train_on(self.inputs_.moments(X, check_variance(X_variance, X)), self._numbers(y), weight)
         return self
 
@@ -154,10 +160,11 @@ class NPNClassifier(ClassifierMixin, NPNEstimator):  # type: ignore[misc]
 
     def _numbers(self, y: Array) -> Array:
         """Labels as numbers from zero."""
-        place = np.searchsorted(self.classes_, y).clip(max=len(self.classes_) - 1)
-        unknown = self.classes_[place] != y
-        if unknown.any():
-            raise ValueError(f"y expects labels among {self.classes_.tolist()}, got {np.unique(y[unknown]).tolist()}.")
+        place, known = places_among(self.classes_, y)
+        if not known.all():
+            raise ValueError(
+                f"y expects labels among {short(self.classes_.tolist())}, got {short(y[~known][:10].tolist())}."
+            )
         return place.astype(np.int64)
 
     # Predicting --------------------------------------------------------------------------------------------------
@@ -183,6 +190,11 @@ class NPNClassifier(ClassifierMixin, NPNEstimator):  # type: ignore[misc]
         with torch.no_grad():
             classes = self.likelihood_.predict(self._latent(X, X_variance))
         return ClassPredictive(self.classes_, (mixed(classes) if replicas_of(self.network_) else classes).mean.numpy())
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """The share of rows whose most probable label is theirs."""
+        distinct_labels(y)  # which says in words what cannot be compared
+        return float(super().score(X, y, score_weight(sample_weight)))
 
     def predict_variance(self, X: Any, *, X_variance: Any = None) -> VarianceParts:
         """Variance p (1 - p) of each class (rows, classes), and its epistemic and aleatoric parts."""

@@ -9,6 +9,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from torchnpn.estimators.validation import plain_values, real_numbers, short
 from torchnpn.training.data import as_tensor
 
 _ROUNDING = 1e-4  # of a code's mean variance, by which a covariance may fall short of being one
@@ -16,6 +17,8 @@ _ROUNDING = 1e-4  # of a code's mean variance, by which a covariance may fall sh
 
 def checked_codes(codes: Any, device: torch.device) -> tuple[Tensor, Tensor | None]:
     """Mean (nodes, n) and variance or covariance (nodes, n, n), float32; None for it where only means were given."""
+    if isinstance(codes, tuple) and len(codes) != 2:
+        raise ValueError(f"codes expects means, or a pair of means and variances, got a tuple of {len(codes)}.")
     mean, second = codes if isinstance(codes, tuple) else (codes, None)
     mean = _as_tensor(mean, "codes").to(device, torch.float32)
     if mean.ndim != 2 or not mean.numel():
@@ -54,12 +57,10 @@ def _check_covariance(covariance: Tensor) -> None:  # (nodes, n, n)
 
 
 def _as_tensor(values: Any, name: str) -> Tensor:
-    if isinstance(values, Tensor):
-        return values
-    array = np.asarray(values)
-    if array.dtype.kind not in "biuf":
-        raise ValueError(f"{name} expects real numbers, got values of type {array.dtype}.")
-    return as_tensor(array)
+    if isinstance(values, Tensor) and values.layout == torch.strided and not (values.is_meta or values.is_complex()):
+        return values.detach()
+    ready = type(values) is np.ndarray and values.dtype.kind in "iuf"
+    return as_tensor(values if ready else real_numbers(values, name))
 
 
 def checked_traits(traits: Any, count: int) -> Tensor:  # (nodes, traits)
@@ -73,18 +74,29 @@ def checked_traits(traits: Any, count: int) -> Tensor:  # (nodes, traits)
 
 
 def checked_numbers(given: Any, count: int, name: str) -> NDArray[np.int64]:
-    """Numbers of nodes."""
-    array = np.asarray(given if hasattr(given, "shape") else list(given))
+    """Numbers of nodes, one after the other."""
+    array = _node_numbers(given, count, name)
+    if array.ndim != 1:
+        raise ValueError(f"{name} expects a list of nodes, got shape {array.shape}.")
+    return array
+
+
+def _node_numbers(given: Any, count: int, name: str) -> NDArray[np.int64]:
+    """Numbers of nodes, in whatever shape."""
+    try:
+        array = np.asarray(plain_values(given) if hasattr(given, "shape") else list(given))
+    except (TypeError, ValueError):  # of what is no list, or one of lists of different lengths
+        raise ValueError(f"{name} expects numbers of nodes, got {short(given)}.") from None
     if not array.size:
         raise ValueError(f"{name} expects at least one node, got none.")
     if array.dtype.kind not in "iu" or array.min() < 0 or array.max() >= count:
         wrong = array[(array < 0) | (array >= count)] if array.dtype.kind in "iu" else array
-        raise ValueError(f"{name} expects whole numbers from 0 to {count - 1}, got {wrong.flat[0].item()!r}.")
+        raise ValueError(f"{name} expects whole numbers from 0 to {count - 1}, got {short(wrong.reshape(-1)[0])}.")
     return array.astype(np.int64)
 
 
 def checked_pairs(given: Any, count: int, name: str) -> NDArray[np.int64]:
-    pairs = checked_numbers(given, count, name)
+    pairs = _node_numbers(given, count, name)
     if pairs.ndim != 2 or pairs.shape[1] != 2:
         raise ValueError(f"{name} expects pairs of nodes (pairs, 2), got shape {pairs.shape}.")
     return pairs

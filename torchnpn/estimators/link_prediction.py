@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import numbers
 from collections.abc import Iterator
 from typing import Any, Self
 
@@ -20,7 +19,7 @@ from torchnpn.estimators.link_inputs import checked_codes, checked_numbers, chec
 from torchnpn.estimators.link_posterior import LinkPosterior, learn
 from torchnpn.estimators.negative_pairs import negative_pairs
 from torchnpn.estimators.pair_features import LENGTHS, USES, PairFeatures, Products, rooted, with_sums, with_traits
-from torchnpn.estimators.validation import seed_of, short
+from torchnpn.estimators.validation import check_choice, check_flag, generator_of, is_number, short
 from torchnpn.maps import accurate
 from torchnpn.moments import Moments
 from torchnpn.training import resolve_device
@@ -123,7 +122,7 @@ class LinkPredictor(BaseEstimator):  # type: ignore[misc]
         count = len(mean)
         nodes = np.arange(count) if nodes is None else np.unique(checked_numbers(nodes, count, "nodes"))
         positive = links_among(checked_pairs(links, count, "links"), nodes)
-        negative = nodes[negative_pairs(len(nodes), positive, self.negatives, _generator(self.random_state))]
+        negative = nodes[negative_pairs(len(nodes), positive, self.negatives, generator_of(self.random_state))]
         if not len(positive) or not len(negative):
             raise ValueError(
                 f"fit expects pairs with and without a link among the {len(nodes)} training nodes, got {len(positive)} "
@@ -173,21 +172,17 @@ class LinkPredictor(BaseEstimator):  # type: ignore[misc]
 
     def _check_settings(self) -> None:
         for name, known in (("pairs", LENGTHS), ("variance", USES)):
-            if getattr(self, name) not in known:
-                options = ", ".join(f'"{option}"' for option in known)
-                raise ValueError(f"{name} expects one of {options}, got {getattr(self, name)!r}.")
+            check_choice(name, getattr(self, name), known)
         wanted = self.negatives
-        number = isinstance(wanted, numbers.Real) and not isinstance(wanted, bool)
-        if not number or not (0 < wanted < 1 or (wanted >= 1 and wanted % 1 == 0)):
+        if not is_number(wanted) or not (0 < wanted < 1 or (wanted >= 1 and wanted % 1 == 0)):
             raise ValueError(f"negatives expects a share above 0 and below 1, or a whole number, got {short(wanted)}.")
         for name in ("root", "sums"):
-            if not isinstance(getattr(self, name), (bool, np.bool_)):
-                raise ValueError(f"{name} expects True or False, got {getattr(self, name)!r}.")
-        if not (isinstance(self.doubt, numbers.Real) and 0 <= self.doubt < math.inf):
-            raise ValueError(f"doubt expects a finite number ≥ 0, got {self.doubt!r}.")
-        number = isinstance(self.precision, numbers.Real) and not isinstance(self.precision, bool)
-        if self.precision != "evidence" and not (number and 0 < self.precision < math.inf):
-            raise ValueError(f'precision expects "evidence" or a number above 0, got {self.precision!r}.')
+            check_flag(name, getattr(self, name))
+        if not (is_number(self.doubt) and 0 <= self.doubt < math.inf):
+            raise ValueError(f"doubt expects a finite number ≥ 0, got {short(self.doubt)}.")
+        named = isinstance(self.precision, str) and self.precision == "evidence"
+        if not named and not (is_number(self.precision) and 0 < self.precision < math.inf):
+            raise ValueError(f'precision expects "evidence" or a number above 0, got {short(self.precision)}.')
 
     def decision_moments(self, pairs: Any) -> Moments:
         """Mean and variance of the log-odds of each pair, (pairs,), over weights and, where scores know them, codes."""
@@ -268,6 +263,7 @@ class LinkPredictor(BaseEstimator):  # type: ignore[misc]
         model.features_ = PairFeatures(mean)
         if model.variance in ("predictive", "posterior", "joint"):
             model.features_ = PairFeatures(mean, *_read_variance(arrays, mean))
+        model._check_size()
         size = mean.features + 1
         posterior = LinkPosterior(
             torch.from_numpy(state.checked_array(arrays, "posterior.mean", (size,))),
@@ -312,12 +308,6 @@ def _read_variance(arrays: dict[str, Any], mean: Products) -> tuple[Products, Te
 
 def _is_diagonal(entries: Tensor) -> bool:
     return bool((entries[:, 0] == entries[:, 1]).all())
-
-
-def _generator(random_state: Any) -> np.random.Generator:
-    """Where chance comes from; a whole number is numpy's own seed."""
-    seed = seed_of(random_state)  # which refuses what is none
-    return np.random.default_rng(int(random_state) if isinstance(random_state, numbers.Integral) else seed)
 
 
 def _rows(columns: int) -> int:

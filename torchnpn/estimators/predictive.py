@@ -9,8 +9,9 @@ import torch
 from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
+from torchnpn.estimators.labels import places_among
 from torchnpn.estimators.scores import crps
-from torchnpn.estimators.validation import real_numbers, short
+from torchnpn.estimators.validation import generator_of, real_numbers, short
 from torchnpn.families import ExponentialFamily
 from torchnpn.likelihoods import Categorical, Mixture
 
@@ -80,8 +81,8 @@ class Predictive:
         score = crps(self.distribution, self._tensor(y).numpy())
         return score[:, 0] if self._flat else score
 
-    def sample(self, n: int = 1, random_state: int | None = None) -> Array:
-        """`n` draws for each row, shape (n, rows) or (n, rows, targets)."""
+    def sample(self, n: int = 1, random_state: Any = None) -> Array:
+        """`n` draws for each row, shape (n, rows) or (n, rows, targets); the same for the same whole `random_state`."""
         if not isinstance(n, (int, np.integer)) or n < 1:
             raise ValueError(f"sample expects a whole number n of draws, at least 1, got {short(n)}.")
         if int(n) * self.distribution.batch_shape.numel() > _MOST_DRAWS:
@@ -89,7 +90,7 @@ class Predictive:
                 f"sample expects up to {_MOST_DRAWS:,} draws in one call, got n={short(n)} for each of {len(self)} "
                 "rows. Draw a part at a time."
             )
-        generator = torch.Generator().manual_seed(np.random.default_rng(random_state).integers(2**62).item())
+        generator = torch.Generator().manual_seed(generator_of(random_state).integers(2**62).item())
         return self._array(self.distribution.sample(int(n), generator))
 
     def __len__(self) -> int:
@@ -146,10 +147,10 @@ class ClassPredictive(NamedTuple):
             raise ValueError(
                 f"A prediction for {len(self.probs)} rows expects as many labels, got shape {labels.shape}."
             )
-        place = np.searchsorted(self.classes, labels).clip(max=len(self.classes) - 1)
+        place, known = places_among(self.classes, labels)
         with np.errstate(divide="ignore"):
             logs = np.log(self.probs[np.arange(len(labels)), place])
-        result: Array = np.where(self.classes[place] == labels, logs, -np.inf)
+        result: Array = np.where(known, logs, -np.inf)
         return result
 
 

@@ -18,7 +18,14 @@ from torchnpn.estimators.plan import Plan, regression_steps, units
 from torchnpn.estimators.predictive import Interval, Predictive
 from torchnpn.estimators.target_limits import check_targets, check_units, in_network_units
 from torchnpn.estimators.targets import KINDS, VARYING_NOISE, Kind, Units, in_units, parts_in_units
-from torchnpn.estimators.validation import check_enough_rows, checked_weight, short
+from torchnpn.estimators.validation import (
+    check_choice,
+    check_enough_rows,
+    check_progress,
+    checked_weight,
+    real_numbers,
+    score_weight,
+)
 from torchnpn.likelihoods import Likelihood, VarianceParts, mixed
 from torchnpn.moments import Moments
 from torchnpn.nn import Linear, MeanAndNoise, Sequential
@@ -93,7 +100,7 @@ class NPNRegressor(RegressorMixin, NPNEstimator):  # type: ignore[misc]
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.target_tags.multi_output = True
-        tags.target_tags.positive_only = self.family == "gamma"
+        tags.target_tags.positive_only = isinstance(self.family, str) and self.family == "gamma"
         return tags
 
     # Learning ----------------------------------------------------------------------------------------------------
@@ -120,6 +127,7 @@ class NPNRegressor(RegressorMixin, NPNEstimator):  # type: ignore[misc]
                 cross-validation; None: all see all. Scales of features and targets are those of all rows.
         """
         self._check_settings()
+        check_progress(progress)
         X, y = self._check_rows(X, y, reset=True, multi_output=True, y_numeric=True)
         weight = checked_weight(sample_weight, X)
         rows = self._check_subsets(subsets, X, weight)
@@ -141,10 +149,8 @@ class NPNRegressor(RegressorMixin, NPNEstimator):  # type: ignore[misc]
 
     @property
     def _kind(self) -> Kind:
-        if not isinstance(self.family, str) or self.family not in KINDS:
-            raise ValueError(f"family expects one of {', '.join(KINDS)}, got {short(self.family)}.")
-        if self.noise not in ("constant", "varying"):
-            raise ValueError(f'noise expects "constant" or "varying", got {self.noise!r}.')
+        check_choice("family", self.family, KINDS)
+        check_choice("noise", self.noise, ("constant", "varying"))
         return VARYING_NOISE if self.family == "gaussian" and self.noise == "varying" else KINDS[self.family]
 
     def _begin(self, X: Any, y: Array, weight: Array | None, subsets: Array | None = None) -> Array:
@@ -217,6 +223,10 @@ class NPNRegressor(RegressorMixin, NPNEstimator):  # type: ignore[misc]
             distribution = in_units(self.likelihood_.predict(self._latent(X, X_variance)), self.units_)  # type: ignore[arg-type]
         return Predictive(mixed(distribution) if replicas_of(self.network_) else distribution, self._flat)  # type: ignore[arg-type]
 
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """The coefficient of determination R² of the predicted means."""
+        return float(super().score(X, real_numbers(y, "y"), score_weight(sample_weight)))
+
     def predict_members(self, X: Any, *, X_variance: Any = None) -> Moments:
         """Mean and variance that each network alone predicts, as arrays (n_estimators, rows) or (…, rows, targets)."""
         check_is_fitted(self, "network_")
@@ -273,6 +283,7 @@ class NPNRegressor(RegressorMixin, NPNEstimator):  # type: ignore[misc]
             *(state.checked_array(arrays, f"units.{name}", (self.n_outputs_,)) for name in Units._fields)
         )
         state.check_scale(self.units_.scale, self.units_.shift, "units")
+        state.check_squares(self.units_.scale, "units")
         return self._kind.likelihood(self.n_outputs_, self._replicas)
 
 

@@ -18,7 +18,7 @@ _LONGEST = 1_000  # entries of a list of settings, and characters of a text
 _LABEL_BYTES = 2**24, 16  # that labels may take in memory: so many, and so many for each character of theirs
 _LARGEST_NUMBER = 1e12  # of a weight's mean and standard deviation, in absolute value
 _LARGEST_UNIT = 1e150  # whose square is still a number
-_LARGEST_ORIGIN = 1e37  # of float32, which networks take
+_LARGEST_ORIGIN = 1e15  # in units of the scale: zero itself would be refused as too far from it
 _ROUNDING = 1e-6  # of correlations
 
 
@@ -149,10 +149,18 @@ def checked_array(arrays: dict[str, Any], name: str, shape: tuple[int, ...]) -> 
 
 def check_scale(scale: Array, origin: Array, name: str) -> None:
     """Raise a ValueError unless numbers can be measured from `origin` in units of `scale`."""
+    if not (scale > 0).all():
+        raise ValueError(f"{name} expects scales above 0, got others.")
+    with np.errstate(over="ignore"):
+        near = np.abs(origin) / scale <= _LARGEST_ORIGIN
+    if not near.all():
+        raise ValueError(f"{name} expects values of at most {_LARGEST_ORIGIN:g} scales.")
+
+
+def check_squares(scale: Array, name: str) -> None:
+    """Raise a ValueError unless the squares of scales, as variances have them, are ordinary numbers."""
     if not ((scale >= 1 / _LARGEST_UNIT) & (scale <= _LARGEST_UNIT)).all():
         raise ValueError(f"{name} expects scales from {1 / _LARGEST_UNIT:g} to {_LARGEST_UNIT:g}.")
-    if not (np.abs(origin) <= _LARGEST_ORIGIN * scale).all():
-        raise ValueError(f"{name} expects values of at most {_LARGEST_ORIGIN:g} scales.")
 
 
 def check_covariance(covariance: Array, name: str) -> None:

@@ -46,7 +46,8 @@ def _standardised(y: Array, weight: Array | None) -> Units:
     farthest = np.abs(y - mean).max(0)
     unit = np.where(farthest > 0, farthest, 1.0)  # squares of the numbers themselves may overflow
     std = unit * np.sqrt(np.average(((y - mean) / unit) ** 2, axis=0, weights=weight))
-    return Units(mean, np.where(std > 1e-12 * np.abs(mean), std, 1.0))
+    rounding = 1e-12 * np.abs(mean)  # what it leaves of a constant target is no spread
+    return Units(mean, np.where(std > rounding, std, np.maximum(1.0, rounding)))
 
 
 def _relative(y: Array, weight: Array | None) -> Units:

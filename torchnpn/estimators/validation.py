@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import math
 import numbers
 import warnings
-from typing import Any
+from collections import Counter
+from collections.abc import Iterable
+from typing import Any, TypeGuard
 
 import numpy as np
 import torch
@@ -15,6 +18,10 @@ from sklearn.utils.validation import _check_sample_weight, validate_data
 Array = NDArray[Any]
 _FEW = 10  # rows, below which there is a warning
 _TOTAL_WEIGHT = 1e-6, 1e12
+_ADVICE = {  # by how errors of numpy and pandas begin that scikit-learn passes on
+    "could not convert string": "Encode text as numbers, for instance with scikit-learn's OneHotEncoder.",
+    "fill value must be 0": "Make a sparse frame dense first: X.sparse.to_dense().",
+}
 
 
 def checked_data(estimator: Any, X: Any, *y: Any, reset: bool, **options: Any) -> Any:
@@ -27,7 +34,8 @@ def checked_data(estimator: Any, X: Any, *y: Any, reset: bool, **options: Any) -
         reset: Whether a model is learnt from nothing, which takes two rows or more, or these are rows for an old one.
         options: Of `validate_data`.
     """
-    X, y = _plain(X), tuple(map(_plain_targets, y))
+    X, y = plain_values(X), tuple(map(_plain_targets, y))
+    _check_names(X)
     try:
         with np.errstate(over="ignore", invalid="ignore"):  # it looks for infinities by sums, which may overflow
             return validate_data(estimator, X, *y, reset=reset, ensure_min_samples=2 if reset else 1, **options)
@@ -36,10 +44,22 @@ def checked_data(estimator: Any, X: Any, *y: Any, reset: bool, **options: Any) -
             "X and y expect numbers that float64 can hold, up to 1.8e308 in size, got a whole number beyond. Divide "
             "the column by a power of ten."
         ) from None
+    except ValueError as error:
+        advice = next((advice for words, advice in _ADVICE.items() if str(error).startswith(words)), None)
+        if advice is None:
+            raise
+        raise ValueError(f"X and y expect numbers: {error}. {advice}") from None
 
 
-def _plain(values: Any) -> Any:
-    """Tensors as arrays, and NaN in place of what is masked."""
+def _check_names(X: Any) -> None:
+    """Raise for a frame in which two columns have one name."""
+    names = Counter(getattr(X, "columns", ()))
+    if repeated := [name for name, count in names.items() if count > 1]:
+        raise ValueError(f"X expects columns of different names, got {short(repeated)} more than once. Rename them.")
+
+
+def plain_values(values: Any) -> Any:
+    """Data as it was given, but tensors as arrays, and NaN in place of what is masked."""
     if isinstance(values, torch.Tensor):
         return _array_of(values)
     if not isinstance(values, np.ma.MaskedArray):
@@ -59,7 +79,7 @@ def _array_of(tensor: torch.Tensor) -> Array:
 
 def real_numbers(values: Any, name: str) -> Array:
     """What a user gives as numbers, of any shape, in float64."""
-    plain = _plain(values)
+    plain = plain_values(values)
     try:
         array = np.asarray(plain)
         if array.dtype.kind in "biufO":
@@ -72,7 +92,23 @@ def real_numbers(values: Any, name: str) -> Array:
 def _plain_targets(y: Any) -> Any:
     if isinstance(y, np.ma.MaskedArray) and np.ma.getmaskarray(y).any():
         raise ValueError("y expects a target in every row, got masked ones. Leave out their rows.")
-    return _plain(y)
+    plain = plain_values(y)
+    if getattr(plain, "dtype", None) is not None and any(map(_is_missing, _objects(plain))):
+        raise ValueError("y expects a target in every row, got None, NaN or pandas.NA. Leave out their rows.")
+    return plain
+
+
+def _objects(values: Any) -> list[Any]:
+    """Those of an array or a column that holds Python objects; of numbers scikit-learn takes care itself."""
+    array = np.asarray(values)
+    return array.reshape(-1).tolist() if array.dtype.kind == "O" and array.ndim else []
+
+
+def _is_missing(value: Any) -> bool:
+    try:
+        return value is None or bool(value != value)
+    except TypeError:  # of pandas.NA, which is neither true nor false
+        return True
 
 
 def checked_weight(sample_weight: Any, X: Any) -> Array | None:
@@ -97,6 +133,17 @@ def checked_weight(sample_weight: Any, X: Any) -> Array | None:
     return weight
 
 
+def score_weight(sample_weight: Any) -> Array | None:
+    """Weights of the rows of a score, which scikit-learn computes."""
+    return None if sample_weight is None else real_numbers(sample_weight, "sample_weight")
+
+
+def check_progress(progress: Any) -> None:
+    """Raise unless `progress` can be called."""
+    if progress is not None and not callable(progress):
+        raise ValueError(f"progress expects a function of the share that is done, or None, got {short(progress)}.")
+
+
 def check_enough_rows(estimator: Any, X: Any, weight: Array | None) -> None:
     """Raise for fewer than two rows that count, and warn of fewer than ten; to be called by `fit` itself."""
     rows = X.shape[0] if weight is None else int(np.count_nonzero(weight))
@@ -117,8 +164,7 @@ def seed_of(random_state: Any) -> int:
     """A seed drawn from `random_state`: the same for the same number, another one in each call for a generator."""
     if isinstance(random_state, np.random.Generator):
         return int(random_state.integers(2**31 - 1))
-    number = isinstance(random_state, numbers.Integral) and not isinstance(random_state, bool)
-    if (number and 0 <= int(random_state) < 2**32) or isinstance(random_state, np.random.RandomState):
+    if (is_whole(random_state) and 0 <= int(random_state) < 2**32) or isinstance(random_state, np.random.RandomState):
         return int(check_random_state(random_state).randint(2**31 - 1))
     if random_state is None or random_state is np.random:
         return int(np.random.default_rng().integers(2**31 - 1))  # not numpy's global generator: fits leave it alone
@@ -126,6 +172,38 @@ def seed_of(random_state: Any) -> int:
         "random_state expects a whole number from 0 to 4294967295, a numpy RandomState or Generator, or None for "
         f"another result every time, got {short(random_state)}."
     )
+
+
+def generator_of(random_state: Any) -> np.random.Generator:
+    """Where chance comes from; a whole number is numpy's own seed."""
+    seed = seed_of(random_state)  # which refuses what is none
+    return np.random.default_rng(int(random_state) if isinstance(random_state, numbers.Integral) else seed)
+
+
+def check_choice(name: str, value: Any, options: Iterable[str]) -> None:
+    """Raise unless a setting is one of some words."""
+    if not isinstance(value, str) or value not in options:
+        listed = ", ".join(f'"{option}"' for option in options)
+        raise ValueError(f"{name} expects one of {listed}, got {short(value)}.")
+
+
+def check_flag(name: str, value: Any) -> None:
+    """Raise unless a setting is true or false."""
+    if not isinstance(value, (bool, np.bool_)):
+        raise ValueError(f"{name} expects True or False, got {short(value)}.")
+
+
+def is_number(value: Any) -> TypeGuard[float]:
+    """Whether a setting is a real number that float64 can hold: neither NaN nor a truth value, an array or text."""
+    try:
+        return isinstance(value, numbers.Real) and not isinstance(value, bool) and not math.isnan(float(value))
+    except OverflowError:
+        return False
+
+
+def is_whole(value: Any) -> TypeGuard[int]:
+    """Whether a setting is a whole number."""
+    return isinstance(value, numbers.Integral) and not isinstance(value, bool)
 
 
 def short(value: Any) -> str:

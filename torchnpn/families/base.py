@@ -135,7 +135,7 @@ class ExponentialFamily:
         """The same member in a type in which t, its square and its root are ordinary numbers."""
         if not 0 < t < math.inf:
             raise ValueError(f"log_mean_exp and log_mean_exp_gap expect a finite t > 0, got {t!r}.")
-        return self.widened() if _ORDINARY < t < 1 / _ORDINARY else self.to(torch.float64)
+        return (self.widened() if _ORDINARY < t < 1 / _ORDINARY else self.to(torch.float64)).entered()
 
     def _log_mean_exp(self, t: float) -> Tensor:
         eta = _double(self.natural)
@@ -294,14 +294,17 @@ class ExponentialFamily:
             return self
         return self._apply(lambda tensor: cast(tensor, torch.float32))  # which keeps the gradients finite, too
 
-    def entered(self, dtype: torch.dtype, shape: torch.Size) -> Self:
-        """The same member where it enters a formula of that type and shape: the gradient of each element is finite."""
+    def entered(self, dtype: torch.dtype | None = None, shape: torch.Size | None = None) -> Self:
+        """The same member where it enters a formula, in that type and shape: the gradient of each element is finite."""
+
+        if dtype is None and shape is None and not any(tensor.requires_grad for tensor in self._tensors()):
+            return self
 
         def enter(tensor: Tensor) -> Tensor:
-            if not tensor.requires_grad:
-                return tensor.to(dtype)
-            wide = cast(tensor, dtype)
-            return entering(wide if wide.shape == shape else entering(wide).expand(shape))
+            wide = tensor if dtype is None else cast(tensor, dtype)
+            if not tensor.requires_grad or shape is None or wide.shape == shape:
+                return entering(wide)
+            return entering(entering(wide).expand(shape))
 
         return self._apply(enter)
 

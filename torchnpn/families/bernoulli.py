@@ -15,6 +15,7 @@ from torch.distributions import constraints
 from torchnpn.families import checks
 from torchnpn.families.base import ExponentialFamily
 from torchnpn.families.tails import Array, Tails
+from torchnpn.finite import entering
 from torchnpn.moments import Moments
 
 
@@ -33,7 +34,8 @@ class Bernoulli(ExponentialFamily):
 
     @property
     def moments(self) -> Moments:
-        return Moments(self.p, self.p * (1 - self.p))
+        p = entering(self.p)
+        return Moments(p, p * (1 - p))
 
     @classmethod
     def project(cls, x: Moments) -> Self:
@@ -48,7 +50,7 @@ class Bernoulli(ExponentialFamily):
 
     @property
     def natural(self) -> tuple[Tensor, ...]:
-        return (torch.logit(self.p),)
+        return (torch.logit(entering(self.p)),)
 
     @staticmethod
     def log_partition(*eta: Tensor) -> Tensor:

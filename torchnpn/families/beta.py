@@ -16,9 +16,9 @@ from torchnpn.families import checks, stirling, tails
 from torchnpn.families.base import ExponentialFamily, zero_if_point
 from torchnpn.families.deviance import deviance, excess
 from torchnpn.families.gamma import log_draw
-from torchnpn.families.limits import eps, stored
+from torchnpn.families.limits import eps, stored, widened
 from torchnpn.families.tails import Array, Tails
-from torchnpn.finite import clamped
+from torchnpn.finite import clamped, entering
 from torchnpn.moments import Moments
 
 
@@ -38,7 +38,7 @@ class Beta(ExponentialFamily):
 
     @property
     def moments(self) -> Moments:
-        c, d = 0.5 * self.c, 0.5 * self.d  # their sum would overflow
+        c, d = 0.5 * entering(self.c), 0.5 * entering(self.d)  # their sum would overflow
         mean = torch.where(c + d > 0, c / (c + d), 0.5)  # of two denormal numbers that were halved to zero
         return Moments(mean, mean * torch.where(c + d > 0, d / (c + d), 0.5) / (2 * (0.5 + c + d)))
 
@@ -49,10 +49,9 @@ class Beta(ExponentialFamily):
         m is kept within [eps^1.5, 1 - eps] and s/m(1 - m) within [eps, 1 - eps], so that every pair of moments that a
         network may hand over has finite parameters and gradients.
         """
-        dtype = x.mean.dtype
-        unit, wide = eps(dtype), torch.promote_types(dtype, torch.float32)
-        mean = x.mean.to(wide).clamp(unit**1.5, 1 - unit)
-        ratio = (zero_if_point(x).to(wide).clamp_max(1.0) / (mean * (1 - mean))).clamp(unit, 1 - unit)
+        unit, wide = eps(x.mean.dtype), widened(x)
+        mean = wide.mean.clamp(unit**1.5, 1 - unit)
+        ratio = (zero_if_point(wide).clamp_max(1.0) / (mean * (1 - mean))).clamp(unit, 1 - unit)
         nu = (1 - ratio) / ratio
         return cls.unchecked(stored(mean * nu, x), stored((1 - mean) * nu, x))
 

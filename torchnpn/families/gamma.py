@@ -18,7 +18,7 @@ from torchnpn.families.base import ExponentialFamily
 from torchnpn.families.deviance import deviance
 from torchnpn.families.limits import positive_moments, stored
 from torchnpn.families.tails import Array, Tails
-from torchnpn.finite import clamped, positive
+from torchnpn.finite import clamped, entering, positive
 from torchnpn.moments import Moments
 
 _LARGE = 1e20  # from here on 1 + x is x in every type
@@ -41,8 +41,9 @@ class Gamma(ExponentialFamily):
 
     @property
     def moments(self) -> Moments:
-        mean = self.c / self.d
-        return Moments(clamped(mean), clamped(mean / self.d))  # d² may overflow
+        c, d = entering(self.c), entering(self.d)
+        mean = c / d
+        return Moments(clamped(mean), clamped(mean / d))  # d² may overflow
 
     @classmethod
     def project(cls, x: Moments) -> Self:

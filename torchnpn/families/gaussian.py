@@ -13,7 +13,7 @@ from torch import Tensor
 from torchnpn.families import checks, tails
 from torchnpn.families.base import ExponentialFamily, zero_if_point
 from torchnpn.families.tails import Array, Tails
-from torchnpn.finite import clamped, difference
+from torchnpn.finite import clamped, difference, entering
 from torchnpn.moments import Moments
 
 
@@ -40,8 +40,9 @@ class Gaussian(ExponentialFamily):
     @property
     def natural(self) -> tuple[Tensor, ...]:
         """Infinite for a point, but for m/s = 0 where m = 0."""
-        point, s = self.s == 0, torch.where(self.s == 0, 1.0, self.s)
-        m = torch.where(point & (self.m != 0), torch.copysign(torch.full_like(self.m, torch.inf), self.m), self.m)
+        m, s = entering(self.m), entering(self.s)
+        point, s = s == 0, torch.where(s == 0, 1.0, s)
+        m = torch.where(point & (m != 0), torch.copysign(torch.full_like(m, torch.inf), m), m)
         return torch.where(point, m, clamped(m / s)), torch.where(point, -torch.inf, clamped(-0.5 / s))
 
     @staticmethod
@@ -76,14 +77,14 @@ class Gaussian(ExponentialFamily):
 
     def cdf(self, y: Tensor | float) -> Tensor:
         """Φ((y - m) / √s), with gradients; a step where s = 0."""
-        wide = self.to(torch.float64)
-        y, point = wide._like(y), wide.s == 0
+        wide = self.entered(torch.float64)
+        y, point = entering(wide._like(y)), wide.s == 0
         z = difference(y, wide.m, torch.where(point, 1.0, wide.s).sqrt())
         return torch.where(point, (y >= wide.m).to(z.dtype), torch.special.ndtr(z)).to(self.dtype)
 
     def quantile(self, q: Tensor | float) -> Tensor:
         """m + √s Φ⁻¹(q), with gradients; infinite for q = 0 and 1, unless s = 0."""
-        wide, levels = self.to(torch.float64), torch.as_tensor(self._levels(q), device=self.device)
+        wide, levels = self.entered(torch.float64), torch.as_tensor(self._levels(q), device=self.device)
         point, end = wide.s == 0, (levels == 0) | (levels == 1)
         std, z = torch.where(point, 1.0, wide.s).sqrt(), torch.special.ndtri(levels)
         inner = clamped(torch.where(point, wide.m, wide.m + std * torch.where(end, 0.0, z)), self.dtype)

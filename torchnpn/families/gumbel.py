@@ -38,7 +38,7 @@ class Gumbel(ExponentialFamily):
     @property
     def moments(self) -> Moments:
         """μ + γβ and π²β²/6."""
-        wide = self.widened()
+        wide = self.widened().entered()
         scale = wide._like(wide.scale)
         variance = (math.pi**2 / 6) * scale**2 + torch.zeros_like(wide.mu)
         return Moments(clamped(wide.mu + EULER * scale, self.dtype), clamped(variance, self.dtype))
@@ -50,7 +50,8 @@ class Gumbel(ExponentialFamily):
 
     @property
     def natural(self) -> tuple[Tensor, ...]:
-        return (clamped(-torch.exp(self.mu / self.scale)),)
+        p = self.entered()
+        return (clamped(-torch.exp(p.mu / p.scale)),)
 
     @staticmethod
     def log_partition(*eta: Tensor) -> Tensor:

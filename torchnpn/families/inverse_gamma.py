@@ -16,7 +16,7 @@ from torchnpn.families import checks, gamma, tails
 from torchnpn.families.base import ExponentialFamily
 from torchnpn.families.limits import positive_moments, stored
 from torchnpn.families.tails import Array, Tails
-from torchnpn.finite import clamped, positive
+from torchnpn.finite import clamped, entering, positive
 from torchnpn.moments import Moments
 
 
@@ -38,9 +38,10 @@ class InverseGamma(ExponentialFamily):
     @property
     def moments(self) -> Moments:
         """b/(a - 1), infinite for a ≤ 1, and b²/((a - 1)² (a - 2)), infinite for a ≤ 2."""
-        one, two = self.a > 1, self.a > 2
-        mean = clamped(self.b / torch.where(one, self.a - 1, 1.0))
-        std = mean / torch.where(two, self.a - 2, 1.0).sqrt()  # its square may overflow, as mean² may before it shrinks
+        a, b = entering(self.a), entering(self.b)
+        one, two = a > 1, a > 2
+        mean = clamped(b / torch.where(one, a - 1, 1.0))
+        std = mean / torch.where(two, a - 2, 1.0).sqrt()  # its square may overflow, as mean² may before it shrinks
         return Moments(torch.where(one, mean, torch.inf), torch.where(two, clamped(std**2), torch.inf))
 
     @classmethod

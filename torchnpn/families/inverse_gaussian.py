@@ -15,7 +15,7 @@ from torchnpn.families import checks, tails
 from torchnpn.families.base import ExponentialFamily
 from torchnpn.families.limits import positive_moments, stored
 from torchnpn.families.tails import Array, Tails
-from torchnpn.finite import clamped, positive
+from torchnpn.finite import clamped, entering, positive
 from torchnpn.moments import Moments
 
 
@@ -34,7 +34,7 @@ class InverseGaussian(ExponentialFamily):
 
     @property
     def moments(self) -> Moments:
-        mu, lam = torch.broadcast_tensors(self.mu, self.lam)
+        mu, lam = torch.broadcast_tensors(entering(self.mu), entering(self.lam))
         return Moments(mu, clamped((mu * (mu.sqrt() / lam.sqrt())) ** 2))
 
     @classmethod
@@ -50,7 +50,8 @@ class InverseGaussian(ExponentialFamily):
 
     @property
     def natural(self) -> tuple[Tensor, ...]:
-        return clamped(-0.5 * (self.lam.sqrt() / self.mu) ** 2), -0.5 * self.lam
+        mu, lam = entering(self.mu), entering(self.lam)
+        return clamped(-0.5 * (lam.sqrt() / mu) ** 2), -0.5 * lam
 
     @staticmethod
     def log_partition(*eta: Tensor) -> Tensor:

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from torchnpn.families.base import zero_if_point
-from torchnpn.finite import cast, positive
+from torchnpn.finite import cast, entering, positive
 from torchnpn.moments import Moments
 
 
@@ -21,10 +21,9 @@ def eps(dtype: torch.dtype) -> float:
 
 
 def widened(x: Moments) -> Moments:
-    """`x` in at least float32."""
-    if x.mean.dtype in (torch.float32, torch.float64):
-        return x
-    return Moments(*(None if part is None else cast(part, torch.float32) for part in x))  # type: ignore[arg-type]
+    """`x` in at least float32, where it enters a formula: its gradients are finite."""
+    parts = (part if part is None or part.dtype == torch.float64 else cast(part, torch.float32) for part in x)
+    return Moments(*(part if part is None else entering(part) for part in parts))  # type: ignore[arg-type]
 
 
 def stored(parameter: Tensor, x: Moments) -> Tensor:
@@ -34,14 +33,17 @@ def stored(parameter: Tensor, x: Moments) -> Tensor:
 
 def positive_mean(x: Moments) -> Tensor:
     """The mean of `x`, within [eps², eps⁻²], in at least float32."""
-    mean = widened(x).mean
-    unit = eps(mean.dtype)
-    return mean.clamp(unit**2, unit**-2)
+    return _positive(widened(x).mean)
 
 
 def positive_moments(x: Moments) -> tuple[Tensor, Tensor]:
     """The mean of `x` and its relative variance s/m², both within their limits, in at least float32."""
     x = widened(x)
-    unit, mean = eps(x.mean.dtype), positive_mean(x)
+    unit, mean = eps(x.mean.dtype), _positive(x.mean)
     variance = torch.minimum(zero_if_point(x), mean.detach() ** 2 / unit)  # so that the quotient cannot overflow
     return mean, (variance / mean / mean).clamp(unit, unit**-0.5)
+
+
+def _positive(mean: Tensor) -> Tensor:
+    unit = eps(mean.dtype)
+    return mean.clamp(unit**2, unit**-2)

@@ -18,7 +18,7 @@ from torchnpn.families.deviance import deviance
 from torchnpn.families.gamma import log_draw
 from torchnpn.families.limits import eps, positive_moments, stored, widened
 from torchnpn.families.tails import Array, Tails
-from torchnpn.finite import clamped
+from torchnpn.finite import clamped, entering
 from torchnpn.moments import Moments
 
 
@@ -39,8 +39,9 @@ class NegativeBinomial(ExponentialFamily):
 
     @property
     def moments(self) -> Moments:
-        mean = clamped(self.n * (self.p / (1 - self.p)))
-        return Moments(mean, clamped(mean / (1 - self.p)))
+        n, p = entering(self.n), entering(self.p)
+        mean = clamped(n * (p / (1 - p)))
+        return Moments(mean, clamped(mean / (1 - p)))
 
     @classmethod
     def project(cls, x: Moments, n: Tensor | float | None = None) -> Self:
@@ -62,7 +63,7 @@ class NegativeBinomial(ExponentialFamily):
 
     @property
     def natural(self) -> tuple[Tensor, ...]:
-        return (torch.log(self.p),)
+        return (torch.log(entering(self.p)),)
 
     def log_partition(self, *eta: Tensor) -> Tensor:
         return -self.n * torch.log1p(-torch.exp(eta[0]))

@@ -16,7 +16,7 @@ from torchnpn.families import checks
 from torchnpn.families.base import ExponentialFamily
 from torchnpn.families.deviance import log_ratio
 from torchnpn.families.gamma import log_mean_exp, log_mean_exp_gap
-from torchnpn.families.limits import eps, positive_mean, stored
+from torchnpn.families.limits import eps, stored, widened
 from torchnpn.families.tails import Array, Tails
 from torchnpn.finite import clamped
 from torchnpn.moments import Moments
@@ -38,7 +38,7 @@ class Pareto(ExponentialFamily):
     @property
     def moments(self) -> Moments:
         """α x_min/(α - 1), infinite for α ≤ 1, and x_min² α/((α - 1)² (α - 2)), infinite for α ≤ 2."""
-        wide = self.widened()
+        wide = self.widened().entered()
         alpha, x_min = wide.alpha, wide._like(wide.x_min)
         one, two = alpha > 1, alpha > 2
         above = torch.where(one, alpha - 1, 1.0)
@@ -50,8 +50,8 @@ class Pareto(ExponentialFamily):
     @classmethod
     def project(cls, x: Moments, x_min: Tensor | float = 1.0) -> Self:
         """α = m/(m - x_min): keeps the mean. E log x, which the moment projection would keep, needs more than m, s."""
-        mean = positive_mean(x)
-        unit = eps(mean.dtype)
+        mean = widened(x).mean
+        unit, mean = eps(mean.dtype), mean.clamp_min(torch.finfo(mean.dtype).smallest_normal)
         return cls.unchecked(stored(1 / ((mean - x_min) / mean).clamp(unit, 1 - unit), x), x_min)
 
     @classmethod

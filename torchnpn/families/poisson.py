@@ -17,7 +17,7 @@ from torchnpn.families.base import ExponentialFamily, zero_if_point
 from torchnpn.families.deviance import deviance
 from torchnpn.families.limits import widened
 from torchnpn.families.tails import Array, Tails
-from torchnpn.finite import clamped
+from torchnpn.finite import clamped, entering
 from torchnpn.moments import Moments
 
 
@@ -36,7 +36,8 @@ class Poisson(ExponentialFamily):
 
     @property
     def moments(self) -> Moments:
-        return Moments(self.c, self.c)
+        c = entering(self.c)
+        return Moments(c, c)
 
     @classmethod
     def project(cls, x: Moments) -> Self:
@@ -71,7 +72,7 @@ class Poisson(ExponentialFamily):
 
     @property
     def natural(self) -> tuple[Tensor, ...]:
-        return (torch.log(self.c),)
+        return (torch.log(entering(self.c)),)
 
     @staticmethod
     def log_partition(*eta: Tensor) -> Tensor:

@@ -17,7 +17,7 @@ from torchnpn.families.base import ExponentialFamily, zero_if_point
 from torchnpn.families.gamma import log_mean_exp, log_mean_exp_gap
 from torchnpn.families.limits import eps, positive_mean, stored, widened
 from torchnpn.families.tails import Array, Tails
-from torchnpn.finite import clamped, positive
+from torchnpn.finite import clamped, entering, positive
 from torchnpn.moments import Moments
 
 
@@ -36,7 +36,8 @@ class Rayleigh(ExponentialFamily):
 
     @property
     def moments(self) -> Moments:
-        return Moments(math.sqrt(0.5 * math.pi) * self.sigma2.sqrt(), (2 - 0.5 * math.pi) * self.sigma2)
+        sigma2 = entering(self.sigma2)
+        return Moments(math.sqrt(0.5 * math.pi) * sigma2.sqrt(), (2 - 0.5 * math.pi) * sigma2)
 
     @classmethod
     def project(cls, x: Moments) -> Self:
@@ -51,7 +52,7 @@ class Rayleigh(ExponentialFamily):
 
     @property
     def natural(self) -> tuple[Tensor, ...]:
-        return (clamped(-0.5 / self.sigma2),)
+        return (clamped(-0.5 / entering(self.sigma2)),)
 
     @staticmethod
     def log_partition(*eta: Tensor) -> Tensor:

@@ -117,7 +117,7 @@ def _deviance(a: Array, b: Array) -> Array:
 def _both(below: Callable[..., Array], above: Callable[..., Array], *arguments: Array) -> Tails:
     """Both tails; the second function is asked only where 1 - P would lose digits."""
     low = np.asarray(below(*arguments))
-    high, lost = 1 - low, low > 0.999
+    high, lost = np.asarray(1 - low), low > 0.999
     if lost.any():
         high[lost] = above(*(np.broadcast_to(argument, low.shape)[lost] for argument in arguments))
     return Tails(low, high)

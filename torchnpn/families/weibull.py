@@ -38,9 +38,9 @@ class Weibull(ExponentialFamily):
     @property
     def moments(self) -> Moments:
         """λ Γ(1 + 1/k) and λ² (Γ(1 + 2/k) - Γ(1 + 1/k)²)."""
-        wide = self.widened()
-        log_mean = torch.log(wide.lam) + _log_gamma(self.shape, 1).to(wide.lam)
-        log_std = log_mean + 0.5 * _log_relative_variance(self.shape).to(wide.lam)
+        wide = self.widened().entered()
+        log_mean = torch.log(wide.lam) + _log_gamma(wide.shape, 1).to(wide.lam)
+        log_std = log_mean + 0.5 * _log_relative_variance(wide.shape).to(wide.lam)
         mean, variance = torch.exp(log_mean), torch.exp(2 * log_std)
         return Moments(clamped(mean, self.dtype), clamped(variance, self.dtype))
 
@@ -57,7 +57,8 @@ class Weibull(ExponentialFamily):
 
     @property
     def natural(self) -> tuple[Tensor, ...]:
-        return (clamped(-(self.lam**-self.shape)),)
+        p = self.entered()
+        return (clamped(-(p.lam**-p.shape)),)
 
     @staticmethod
     def log_partition(*eta: Tensor) -> Tensor:

@@ -8,6 +8,7 @@ import torch
 from torch.nn import Module
 
 from torchnpn import nn
+from torchnpn.likelihoods import Likelihood
 from torchnpn.moments import Moments
 
 MOST_OUTPUTS = 2**20  # of a layer for one row, or as many as the network has numbers: a few layers could multiply
@@ -18,7 +19,8 @@ _ELEMENTWISE = (nn.Activation, nn.Saturating, nn.Bernoulli, nn.MaskedUnits, nn.I
 def check_sizes(network: Module) -> None:
     """Raise a ValueError where a layer expects other inputs, or other replicas, than the one before it gives.
 
-    Also where what the layers give would need far more memory than their weights.
+    Also where a likelihood stands among the layers, or what the layers give would need far more memory than their
+    weights.
     """
     complements = sum(isinstance(layer, nn.Complement) for layer in network.modules())
     if complements > MOST_COMPLEMENTS:
@@ -34,6 +36,10 @@ def _after(
     if isinstance(module, nn.Sequential):
         for child, layer in module._modules.items():
             assert layer is not None
+            if isinstance(layer, Likelihood):
+                raise ValueError(
+                    f"layer {child} should be a layer of npn.nn, got the likelihood {type(layer).__name__}"
+                )
             width, replicas = _after(layer, f"layer {child}", width, replicas, most)
     elif isinstance(module, (nn.Linear, nn.MeanAndNoise)):
         first = module if isinstance(module, nn.Linear) else module.mean
@@ -47,6 +53,8 @@ def _after(
             ) from None
         width = first.out_features * (1 if first is module else 2)
     elif isinstance(module, nn.Flatten):
+        if replicas:
+            raise ValueError(f"{name} is Flatten, which mixes up the replicas {list(replicas)} of the layers before it")
         width = None
     elif isinstance(module, nn.Complement) and width is not None:
         width *= 2

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import importlib
 import math
 import os
@@ -55,18 +56,19 @@ def save(obj: Any, path: str | os.PathLike[str]) -> None:
         path: Where to; by custom with the suffix `.npn`. A file that is there is replaced.
 
     Raises:
-        TypeError: If `obj` holds modules, families or values that a model file cannot take.
+        TypeError: If `obj` holds modules, families or values that a model file cannot take, or `path` is no path.
         ValueError: If a number in it is NaN, or it is too large to describe.
         OSError: If the file cannot be written.
     """
+    place = _checked_path(path)
     description, tensors = _taken_apart(obj)
     versions = {"torchnpn": importlib.import_module("torchnpn").__version__, "torch": str(torch.__version__)}
     saved = datetime.now(UTC).isoformat(timespec="seconds")
     document = dict(zip(_KEYS, (FORMAT_VERSION, saved, versions, description), strict=True))
     try:
-        file.write(Path(path), document, tensors)
+        file.write(place, document, tensors)
     except OSError as error:
-        raise OSError(error.errno, f"Cannot save the model: {error.strerror}", os.fspath(path)) from error
+        raise _explained("save", error, path) from error
 
 
 def load(path: str | os.PathLike[str]) -> Any:
@@ -78,11 +80,14 @@ def load(path: str | os.PathLike[str]) -> Any:
         ModelFileError: If it is no model file, damaged, or made by a newer version.
         OSError: If it cannot be read.
     """
+    place = _checked_path(path)
     try:
-        document, tensors = file.read(Path(path))
+        document, tensors = file.read(place)
         return _put_together(_checked(document)["object"], tensors)
     except ValueError as error:
         raise _cannot_load(path, error) from error
+    except OSError as error:
+        raise _explained("load", error, path) from error
 
 
 def describe(path: str | os.PathLike[str]) -> dict[str, Any]:
@@ -97,12 +102,15 @@ def describe(path: str | os.PathLike[str]) -> dict[str, Any]:
         ModelFileError: If it is no model file, or made by a newer version.
         OSError: If it cannot be read.
     """
+    place = _checked_path(path)
     try:
-        header = file.read_header(Path(path))
+        header = file.read_header(place)
         document = _checked(header.document)
         architecture, families = _outline(document["object"])
     except ValueError as error:
         raise _cannot_load(path, error) from error
+    except OSError as error:
+        raise _explained("load", error, path) from error
     return {
         "type": _type(document["object"]),
         "architecture": architecture,
@@ -197,6 +205,32 @@ def _tensor(array: np.ndarray[Any, Any] | Tensor) -> Tensor:
     if isinstance(array, np.ndarray):
         return torch.from_numpy(np.array(array, dtype=array.dtype.newbyteorder("="), order="C"))
     return array.detach().cpu().clone(memory_format=torch.contiguous_format)
+
+
+def _checked_path(path: Any) -> Path:
+    """The path of a file, if it is one that a system can have."""
+    if not isinstance(path, (str, os.PathLike)) or isinstance(os.fspath(path), bytes):
+        raise TypeError(
+            f"A model file expects its path as text or as a pathlib.Path, got {checks.shown(path)}, which is of type "
+            f"{type(path).__name__}."
+        )
+    text = os.fspath(path)
+    try:
+        possible = bool(text) and b"\0" not in os.fsencode(text)
+    except UnicodeEncodeError:
+        possible = False
+    if not possible:
+        raise ValueError(f"A model file expects a path such as 'model.npn', got {checks.shown(text)}.")
+    return Path(text)
+
+
+def _explained(verb: str, error: OSError, path: Any) -> OSError:
+    """The same kind of error, which says what could not be done, and what to do."""
+    advice = {
+        errno.EISDIR: " (give the path of a file in it)",
+        errno.ENOENT: " (make the folder first)" if verb == "save" else " (look at the path, and where Python runs)",
+    }.get(error.errno or 0, "")
+    return OSError(error.errno, f"Cannot {verb} the model: {error.strerror or error}{advice}", os.fspath(path))
 
 
 def _cannot_load(path: str | os.PathLike[str], error: ValueError) -> ModelFileError:

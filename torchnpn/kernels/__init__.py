@@ -13,6 +13,7 @@ from torch import Tensor
 
 from torchnpn import families, maps
 from torchnpn.families import ExponentialFamily
+from torchnpn.finite import entering
 from torchnpn.kernels import choose, sparse
 from torchnpn.kernels.adam import adam_
 from torchnpn.kernels.choose import has_triton
@@ -20,7 +21,8 @@ from torchnpn.kernels.cpu import linear as cpu_linear
 from torchnpn.kernels.cpu import relu as cpu_relu
 from torchnpn.kernels.cpu.linear import gaussian_linear
 from torchnpn.kernels.precision import current, precision, tf32
-from torchnpn.moments import Moments
+from torchnpn.maps.affine import check_linear, plain_linear
+from torchnpn.moments import Moments, check_variance
 from torchnpn.sparse import SparseBatch
 
 __all__ = [
@@ -119,7 +121,10 @@ def network(a: Moments, layers: Sequence[tuple[Random, Random, str]]) -> Moments
 
 def _moments(weight: Random, averages: bool) -> Moments:
     moments = weight.moments
-    return moments * (1 / moments.mean.sum(-1, keepdim=True)) if averages else moments
+    if not averages:
+        return moments
+    least = torch.finfo(moments.mean.dtype).smallest_normal  # of a sum whose terms are all too small for the type
+    return moments * (1 / entering(moments.mean).sum(-1, keepdim=True).clamp_min(least))
 
 
 # Twins of the maps ---------------------------------------------------------------------------------------------------
@@ -129,11 +134,14 @@ def linear(a: Moments | SparseBatch, W: Moments, b: Moments | None = None) -> Mo
     """`maps.linear`; also of sparse rows."""
     if isinstance(a, SparseBatch):
         return sparse.linear(a, W, b)
-    if torch.compiler.is_compiling():
+    if torch.compiler.is_compiling() or not isinstance(a, Moments):
         return maps.linear(a, W, b)
     if choose.why_not_cpu_linear(a, W, b) is None:
         return cpu_linear.linear(a, W, b)
-    return maps.linear(a, W, b) if (o := _by_triton(a, W, b)) is None else o
+    if (o := _by_triton(a, W, b)) is not None:
+        return o
+    check_linear(a, W, b)
+    return plain_linear(a, W, b)
 
 
 def relu(o: Moments) -> Moments:
@@ -156,7 +164,10 @@ def tanh(o: Moments) -> Moments:
 def saturating(family: type[ExponentialFamily], o: Moments, tau: float, r: float, q: float | None) -> Moments:
     """`maps.saturating` of the member of `family` with moments `o`."""
     a = _activated(o, "gamma", tau, r, r if q is None else q) if family is families.Gamma else None
-    return maps.saturating(family.project(o), tau, r, q) if a is None else a
+    if a is not None:
+        return a
+    check_variance("saturating", o)
+    return maps.saturating(family.project(o), tau, r, q)
 
 
 def gaussian_loss(m: Tensor, s: Tensor, y: Tensor, noise: Tensor, elbo: float) -> Tensor | None:

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
+from torchnpn.finite import entering, exp
 from torchnpn.kernels.choose import why_not_triton_sparse
 from torchnpn.maps import careful_linear
 from torchnpn.maps.affine import may_look, saturated_sum
@@ -35,6 +36,7 @@ def linear(x: SparseBatch, W: Moments, b: Moments | None = None) -> Moments:
         from torchnpn.kernels.triton import sparse
 
         return _add(Moments(*sparse.products(x.columns, x.values, W.mean, W.variance)), b)
+    W = Moments(entering(W.mean), None if W.variance is None else entering(W.variance))
     o_m = _bags(x, x.values, W.mean)
     o = Moments(o_m, None if W.variance is None else _bags(x, x.values**2, W.variance))
     if may_look(Moments(x.values), W) and not _is_sound(x, o) and careful_linear.can_help(x.values, *W):
@@ -50,7 +52,7 @@ def _is_sound(x: SparseBatch, o: Moments) -> bool:
 def gaussian_linear(x: SparseBatch, W_m: Tensor, W_log_std: Tensor, b: Moments | None = None) -> Moments:
     """The same for weights learnt as W_s = exp(2ℓ): exp is taken of the columns that the rows name, and of no other."""
     if why_not_triton_sparse(x, W_m) is not None:
-        return linear(x, Moments(W_m, torch.exp(2 * W_log_std)), b)
+        return linear(x, Moments(W_m, exp(2 * entering(W_log_std))), b)
     from torchnpn.kernels.triton import sparse
 
     _check(x, W_m, b)

@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 from torchnpn._torch import has_values
+from torchnpn.finite import applied
 from torchnpn.likelihoods.limits import limited
 
 FAR = 1e100  # float64 numbers beyond are drawn back to it: their squares, and quotients of these, would overflow
@@ -56,7 +57,7 @@ class _Narrowed(torch.autograd.Function):
 def widened(x: Tensor, dtype: torch.dtype = torch.float64) -> Tensor:
     """x in the wider type; its gradient saturates, and is zero where it is undefined (∞ - ∞ beyond float64)."""
     wider = torch.promote_types(x.dtype, dtype)
-    wide: Tensor = _Widened.apply(x, wider) if x.requires_grad else x.to(wider)
+    wide: Tensor = applied(_Widened, x, wider) if x.requires_grad else x.to(wider)
     return wide if x.dtype != torch.float64 else _near(wide)
 
 
@@ -78,5 +79,5 @@ def is_ordinary(*losses: Tensor) -> bool:
 
 def narrowed(loss: Tensor, dtype: torch.dtype) -> Tensor:
     """A loss in the narrower type, at most a millionth of its largest number, with its own gradient."""
-    narrow: Tensor = _Narrowed.apply(loss, dtype)
+    narrow: Tensor = applied(_Narrowed, loss, dtype)
     return narrow

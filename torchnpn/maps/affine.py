@@ -9,10 +9,10 @@ import torch
 from torch import Tensor
 
 from torchnpn._torch import is_transformed
-from torchnpn.finite import saturated
+from torchnpn.finite import entering, saturated
 from torchnpn.maps import careful_linear
 from torchnpn.maps.elementwise import check, check_together
-from torchnpn.moments import Moments
+from torchnpn.moments import Moments, check_variance
 
 
 def product(a: Moments, b: Moments) -> Moments:
@@ -45,6 +45,14 @@ def linear(a: Moments | scipy.sparse.csr_matrix, W: Moments, b: Moments | None =
     """
     a = _from_scipy(a, W) if scipy.sparse.issparse(a) else a
     check_linear(a, W, b)
+    for x in (a, W, *(() if b is None else (b,))):
+        check_variance("linear", x)
+    return plain_linear(a, W, b)
+
+
+def plain_linear(a: Moments, W: Moments, b: Moments | None) -> Moments:
+    """`linear` of arguments that need no check."""
+    a, W, b = _entering(a), _entering(W), None if b is None else _entering(b)
     b = None if b is None else _per_row(b, replicated=W.mean.dim() > 2 and a.mean.dim() > 1)
     if not may_look(a, W):
         return saturated_sum(_products(a, W), b)
@@ -52,6 +60,13 @@ def linear(a: Moments | scipy.sparse.csr_matrix, W: Moments, b: Moments | None =
     if _is_sound(a, W, b, o) or not careful_linear.can_help(*a, *W):
         return o
     return saturated_sum(_carefully(a, W), b)
+
+
+def _entering(x: Moments) -> Moments:
+    """Leaves of the graph have finite gradients; what was computed passes its gradient on to formulas of its own."""
+    if x.mean.layout == torch.sparse_csr:
+        return x
+    return Moments(*(entering(part) if part is not None and part.is_leaf else part for part in x))  # type: ignore
 
 
 def _products(a: Moments, W: Moments) -> Moments:

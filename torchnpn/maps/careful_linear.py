@@ -18,6 +18,7 @@ from torchnpn.finite import cast, finite
 from torchnpn.maps.once import once_differentiable
 from torchnpn.moments import Moments
 
+once = once_differentiable("linear of numbers whose products overflow", "Scale the inputs or the weights down.")
 _TERMS = 2.0**-24  # sums of up to 2²⁴ numbers stay finite if each is scaled by this
 
 
@@ -81,7 +82,7 @@ class _Linear(torch.autograd.Function):
         return forward(*tensors)
 
     @staticmethod
-    @once_differentiable("linear of numbers whose products overflow", "Scale the inputs or the weights down.")
+    @once
     def backward(ctx: Any, g_m: Tensor, g_s: Tensor) -> tuple[Tensor | None, ...]:
         a_m, a_s, W_m, W_s = ctx.saved_tensors
         return backward(a_m, a_s, W_m, W_s, g_m, g_s)
@@ -95,7 +96,7 @@ def forward(a_m: Tensor, a_s: Tensor | None, W_m: Tensor, W_s: Tensor | None) ->
         w_m = W_m[..., j, None, :]
         plain, scaled = (a_m * w_m).sum(-1), ((a_m * small) * (w_m * small)).sum(-1)
         means.append(torch.where(plain.isfinite(), plain, _grown(scaled, small, small)))
-        variances.append(_sum(_variance_terms(a_m, a_s, w_m, None if W_s is None else W_s[..., j, None, :]), -1))
+        variances.append(total(_variance_terms(a_m, a_s, w_m, None if W_s is None else W_s[..., j, None, :]), -1))
     return torch.stack(means, -1), torch.stack(variances, -1)
 
 
@@ -119,15 +120,15 @@ def backward(
         w_m, h_m, h_s = W_m[..., j, None, :], g_m[..., j, None], g_s[..., j, None]
         by_a, by_W = finite(h_m * w_m), finite(h_m * a_m)
         if a_s is not None:
-            by_W = by_W * 0.5 + finite(h_s * finite(a_s * w_m))
+            by_W = by_W * 0.25 + finite(h_s * finite(a_s * w_m)) * 0.5  # a quarter: the sum of two may overflow
             d_s += _TERMS * finite(h_s * finite(w_m * w_m))
         if W_s is not None:
             w_s = W_s[..., j, None, :]
-            by_a = by_a * 0.5 + finite(h_s * finite(a_m * w_s))
+            by_a = by_a * 0.25 + finite(h_s * finite(a_m * w_s)) * 0.5
             d_s += _TERMS * finite(h_s * w_s)
-            d_W_s.append(_sum(finite(h_s * square), -2))
-        d_m += by_a * (_TERMS if W_s is None else 2 * _TERMS)
-        d_W_m.append(_sum(by_W, -2, 1.0 if a_s is None else 2.0))
+            d_W_s.append(total(finite(h_s * square), -2))
+        d_m += by_a * (_TERMS if W_s is None else 4 * _TERMS)
+        d_W_m.append(total(by_W, -2, 1.0 if a_s is None else 4.0))
     return (
         finite(d_m / _TERMS),
         None if a_s is None else finite(d_s / _TERMS),
@@ -136,7 +137,8 @@ def backward(
     )
 
 
-def _sum(terms: Tensor, dim: int, factor: float = 1.0) -> Tensor:
+def total(terms: Tensor, dim: int, factor: float = 1.0) -> Tensor:
+    """factor · Σ terms, at most the largest number."""
     return finite((terms * _TERMS).sum(dim) * (factor / _TERMS))
 
 

@@ -20,7 +20,7 @@ def dropout(a: Moments, p: float) -> Moments:
     if p == 0:
         return a
     random = a if a.variance is not None else Moments(a.mean, torch.zeros_like(a.mean))
-    return Moments(a.mean, apply("dropout", random, torch.clone, _masked, p).variance)
+    return apply("dropout", random, torch.clone, _masked, p)
 
 
 def _values(m: Tensor, s: Tensor, p: float) -> Pair:

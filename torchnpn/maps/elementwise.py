@@ -10,7 +10,7 @@ its own partial derivatives, and `differentiable` ties the two together.
 Every map promises: for finite m and s ≥ 0 of the type, values and gradients are finite and the variance is ≥ 0. Where
 the true value is beyond the type's largest number, that number is given. So no intermediate result of a formula may be
 inf - inf or 0 · inf: factors are ordered such that a product overflows only where the result does, and what is merely
-not selected stays finite too. A variance below zero is not looked for (a GPU would have to wait).
+not selected stays finite too. A variance below zero is refused on a CPU; a GPU would have to wait for the look.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-from torchnpn.finite import Pair, Partials, cast, differentiable, entering, saturated
-from torchnpn.moments import Moments
+from torchnpn.finite import Pair, Partials, broadcast, cast, differentiable, entering, saturated
+from torchnpn.moments import Moments, check_variance
 
 __all__ = ["Pair", "Partials", "apply", "by_autograd", "check", "check_together", "differentiable"]
 
@@ -36,11 +36,12 @@ def apply(
     its largest number.
     """
     check(name, o)
+    check_variance(name, o)
     if o.variance is None:
         return Moments(saturated(point(o.mean, *constants)))
     dtype = torch.promote_types(o.mean.dtype, o.variance.dtype)
     wide = torch.promote_types(dtype, torch.float32)
-    a_m, a_s = function(*torch.broadcast_tensors(cast(o.mean, wide), cast(o.variance, wide)), *constants)
+    a_m, a_s = function(*broadcast(cast(o.mean, wide), cast(o.variance, wide)), *constants)
     return Moments(cast(a_m, dtype), cast(a_s, dtype))
 
 
@@ -69,7 +70,9 @@ def check(name: str, o: Moments) -> None:
 
 
 def check_together(name: str, a: Moments, b: Moments) -> None:
-    """Raise unless the shapes of two arguments broadcast together."""
+    """Raise unless two arguments broadcast together, with variances ≥ 0."""
+    check_variance(name, a)
+    check_variance(name, b)
     _check_shapes(name, {"a.mean": a.mean, "b.mean": b.mean})
 
 

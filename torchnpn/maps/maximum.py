@@ -7,7 +7,7 @@ import functools
 import torch
 from torch import Tensor
 
-from torchnpn.finite import cast
+from torchnpn.finite import broadcast, cast
 from torchnpn.maps.elementwise import Pair, Partials, check, check_together, differentiable
 from torchnpn.maps.rectifiers import rectified, slope_in_variance
 from torchnpn.maps.select import magnitude, select, step
@@ -28,7 +28,7 @@ def max2(a: Moments, b: Moments) -> Moments:
     parts = [part for x in (a, b) for part in (x.mean, torch.zeros_like(x.mean) if x.variance is None else x.variance)]
     dtype = functools.reduce(torch.promote_types, (part.dtype for part in parts))
     wide = torch.promote_types(dtype, torch.float32)
-    mean, variance = _max2(*torch.broadcast_tensors(*(cast(part, wide) for part in parts)))
+    mean, variance = _max2(*broadcast(*(cast(part, wide) for part in parts)))
     return Moments(cast(mean, dtype), cast(variance, dtype))
 
 

@@ -11,7 +11,7 @@ from torch import Tensor
 from torchnpn.finite import cast, entering, saturated
 from torchnpn.maps import rules
 from torchnpn.maps.elementwise import Pair, check
-from torchnpn.moments import Moments
+from torchnpn.moments import Moments, check_variance
 
 _LARGEST_ROOT = 1e153  # squares of such numbers can still be added up
 _SMALLEST_STD = 1e-4  # below it gradients are taken at this standard deviation: there they still have their digits
@@ -30,10 +30,11 @@ def quadrature(f: Callable[[Tensor], Tensor], o: Moments, nodes: int = 64) -> Mo
         nodes: Number of evaluations of f.
     """
     check("quadrature", o)
+    check_variance("quadrature", o)
     if o.variance is None:
         return Moments(saturated(f(entering(o.mean))))
     rule = rules.hermite(nodes)
-    m, s = cast(o.mean, torch.float64), cast(o.variance, torch.float64)
+    m, s = (entering(cast(part, torch.float64)) for part in (o.mean, o.variance))
     with torch.no_grad():
         exact = _moments(f, m, s.sqrt(), rule)
     lift = (s.clamp_min(_SMALLEST_STD**2) - s).detach()

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
+import math
+
 import torch
 from torch import Tensor
 
 from torchnpn.families.base import ExponentialFamily
-from torchnpn.finite import cast, clamped
+from torchnpn.finite import cast, clamped, largest_log
 from torchnpn.moments import Moments
-
-_LARGEST_LOG = {torch.float32: 88.0, torch.float64: 709.0}  # whose exponential is a number of the type
 
 
 def saturating(p: ExponentialFamily, tau: float, r: float = 1.0, q: float | None = None) -> Moments:
@@ -29,8 +29,11 @@ def saturating(p: ExponentialFamily, tau: float, r: float = 1.0, q: float | None
     if not isinstance(tau, (int, float)) or not 0 < tau < float("inf"):
         raise ValueError(f"saturating expects tau, a finite Python number > 0, got {tau!r}.")
     q = r if q is None else q
-    wide = p.widened()
-    most = _LARGEST_LOG[wide.dtype]  # reached by Gaussian neurons alone, whose u = x may be far below zero
+    if not (math.isfinite(r) and math.isfinite(q)):
+        raise ValueError(f"saturating expects finite numbers r and q, got r={r!r} and q={q!r}.")
+    are_ordinary = max(abs(r), abs(q)) < torch.finfo(torch.float32).max
+    wide = (p.widened() if are_ordinary else p.to(torch.float64)).entered()
+    most = largest_log(wide.dtype)  # reached by Gaussian neurons alone, whose u = x may be far below zero
     once, half = wide.log_mean_exp(tau).clamp(max=most), (0.5 * wide.log_mean_exp(2 * tau)).clamp(max=most)
     gap = wide.log_mean_exp_gap(tau)  # δ, formed by the family without cancellation
     root = torch.exp(half)  # of exp(Δ_2), which may be beyond the type where a_s is not

@@ -5,11 +5,11 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from torchnpn.finite import cast, entering, saturated
+from torchnpn.finite import broadcast, cast, entering, saturated
 from torchnpn.maps.elementwise import check
 from torchnpn.maps.sigmoids import sigmoid
 from torchnpn.maps.smooth_rectifiers import softplus
-from torchnpn.moments import Moments
+from torchnpn.moments import Moments, check_variance
 
 
 def softmax_mean(o: Moments, dim: int = -1) -> Tensor:
@@ -19,10 +19,11 @@ def softmax_mean(o: Moments, dim: int = -1) -> Tensor:
     at most 1.5e-3 at unit variance and 1.1e-2 at variance 100; exact for zero variance.
     """
     check("softmax_mean", o)
+    check_variance("softmax_mean", o)
     if o.variance is None:
         return torch.softmax(o.mean, dim)
     wide = torch.promote_types(o.mean.dtype, torch.float32)
-    m, s = (entering(x) for x in torch.broadcast_tensors(cast(o.mean, wide), cast(o.variance, wide)))
+    m, s = (entering(x) for x in broadcast(cast(o.mean, wide), cast(o.variance, wide)))
     if m.shape[dim] == 1:
         return cast(torch.ones_like(m) + 0 * m + 0 * s, o.mean.dtype)  # in the graph of both
     logits = Moments(_drawn_in(m.movedim(dim, -1)), s.movedim(dim, -1))

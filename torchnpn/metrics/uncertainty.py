@@ -28,14 +28,14 @@ def accuracy_by_uncertainty(correct: ArrayLike, uncertainty: ArrayLike, groups: 
         uncertainty: (rows,) one number for each prediction; only its order matters.
         groups: Number of groups.
     """
-    right, doubt = _answers("accuracy_by_uncertainty", correct, uncertainty)
+    right, uncertain = _answers("accuracy_by_uncertainty", correct, uncertainty)
     if not 1 <= groups <= right.size:
         raise ValueError(f"accuracy_by_uncertainty expects groups from 1 to {right.size} (rows), got {groups}.")
-    parts = np.array_split(np.argsort(doubt, kind="stable"), groups)
+    parts = np.array_split(np.argsort(uncertain, kind="stable"), groups)
     count = np.array([len(part) for part in parts])
     accuracy = np.array([right[part].mean() for part in parts])
     error = np.sqrt(accuracy * (1 - accuracy) / count + 1 / (4 * count**2)) / (1 + 1 / count)
-    means = np.array([np.sum(doubt[part] / len(part)) for part in parts])  # a plain sum may overflow
+    means = np.array([np.sum(uncertain[part] / len(part)) for part in parts])  # a plain sum may overflow
     return AccuracyByUncertainty(accuracy, error, means, count)
 
 
@@ -53,8 +53,8 @@ class RiskCoverage(NamedTuple):
 
 def risk_coverage(correct: ArrayLike, uncertainty: ArrayLike) -> RiskCoverage:
     """Error rate of the k most certain predictions, for every k."""
-    right, doubt = _answers("risk_coverage", correct, uncertainty)
-    right = right[np.argsort(doubt, kind="stable")]
+    right, uncertain = _answers("risk_coverage", correct, uncertainty)
+    right = right[np.argsort(uncertain, kind="stable")]
     kept = np.arange(1, right.size + 1)
     return RiskCoverage(kept / right.size, np.cumsum(1 - right) / kept)
 
@@ -77,7 +77,7 @@ def ood_auroc(inside: ArrayLike, outside: ArrayLike) -> float:
 
 def _answers(metric: str, correct: ArrayLike, uncertainty: ArrayLike) -> tuple[Array, Array]:
     """Which predictions are right, as zeros and ones, and their uncertainties."""
-    right, doubt = columns(metric, correct=correct, uncertainty=uncertainty)
+    right, uncertain = columns(metric, correct=correct, uncertainty=uncertainty)
     require(metric, (right == 0) | (right == 1), "correct", right, "to be true or false, 1 or 0")
-    require(metric, np.isfinite(doubt), "uncertainty", doubt, "to be finite")
-    return right, doubt
+    require(metric, np.isfinite(uncertain), "uncertainty", uncertain, "to be finite")
+    return right, uncertain

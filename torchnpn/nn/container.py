@@ -10,11 +10,11 @@ import torch
 from torch import Tensor, nn
 
 from torchnpn import families, kernels
-from torchnpn._torch import is_transformed
 from torchnpn.families import Bernoulli as BernoulliFamily
 from torchnpn.families import Beta, ExponentialFamily, Gaussian, Poisson
+from torchnpn.finite import entering
 from torchnpn.kernels import choose
-from torchnpn.moments import Moments
+from torchnpn.moments import Moments, check_variance
 from torchnpn.nn import foreign
 from torchnpn.nn.activation import BY_NAME
 from torchnpn.nn.chain import Chain, chain_of, fused_activation
@@ -38,8 +38,7 @@ class Sequential(nn.Sequential):
         super().add_module(name, module)
 
     def forward(self, a: Moments | Tensor) -> Moments:
-        o = as_moments(a)
-        _check_variance(o)
+        o = _entering(as_moments(a))
         if isinstance(o, Moments) and choose.why_not_triton(o.mean) is None:
             return _on_cuda(list(self), o)
         for position, module in enumerate(self):
@@ -61,13 +60,14 @@ def _called(module: nn.Module, o: Moments, position: int) -> Moments:
     return moments
 
 
-def _check_variance(a: Moments) -> None:
-    """Raise for a negative variance, where a look costs nothing: on a CPU, neither traced nor transformed."""
-    s = a.variance if isinstance(a, Moments) else None
-    if s is None or torch.compiler.is_compiling() or s.device.type != "cpu" or s.numel() == 0:
-        return
-    if not is_transformed(s) and s.detach().min().item() < 0:
-        raise ValueError(f"A network expects input variances ≥ 0, got {s.detach().min().item():g}.")
+def _entering(a: Moments) -> Moments:
+    """`a`, checked, and with finite gradients if any are asked for; sparse rows have none."""
+    if not isinstance(a, Moments):
+        return a
+    check_variance("A network", a)
+    if not (a.mean.requires_grad or (a.variance is not None and a.variance.requires_grad)):
+        return a
+    return Moments(entering(a.mean), None if a.variance is None else entering(a.variance))
 
 
 def _on_cuda(modules: list[nn.Module], o: Moments) -> Moments:
@@ -107,8 +107,8 @@ class Complement(nn.Module):
 
     def forward(self, a: Moments | Tensor) -> Moments:
         a = as_moments(a)
-        variance = None if a.variance is None else torch.cat([a.variance, a.variance], -1)
-        return Moments(torch.cat([a.mean, 1 - a.mean], -1), variance)
+        mean, variance = entering(a.mean), None if a.variance is None else entering(a.variance)
+        return Moments(torch.cat([mean, 1 - mean], -1), None if variance is None else torch.cat([variance] * 2, -1))
 
 
 def with_masks(network: Sequential) -> Sequential:

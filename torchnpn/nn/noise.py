@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import math
+
 import torch
 from torch import Tensor, nn
 
 from torchnpn import maps
-from torchnpn.finite import saturated
 from torchnpn.moments import Moments
 from torchnpn.nn import sampling
 from torchnpn.nn.inputs import as_moments
@@ -26,8 +27,7 @@ class Dropout(nn.Module):
         a = as_moments(a)
         if not self.training or self.p == 0:
             return a
-        mask = sampling.dropout_mask(a.mean, self.p)
-        return Moments(saturated(a.mean * mask), None if a.variance is None else saturated((a.variance * mask) * mask))
+        return a * sampling.dropout_mask(a.mean, self.p)
 
     def extra_repr(self) -> str:
         return f"p={self.p:g}"
@@ -57,13 +57,14 @@ class InputNoise(nn.Module):
 
     def __init__(self, variance: float) -> None:
         super().__init__()
-        if not variance >= 0:
-            raise ValueError(f"InputNoise expects a variance ≥ 0, got {variance}.")
+        if not 0 <= variance < math.inf:
+            raise ValueError(f"InputNoise expects a finite variance ≥ 0, got {variance}.")
         self.variance = variance
 
     def forward(self, a: Moments | Tensor) -> Moments:
         a = as_moments(a)
-        return a + Moments(torch.zeros_like(a.mean), torch.full_like(a.mean, self.variance))
+        variance = min(self.variance, torch.finfo(a.mean.dtype).max)
+        return a + Moments(torch.zeros_like(a.mean), torch.full_like(a.mean, variance))
 
     def extra_repr(self) -> str:
         return f"variance={self.variance:g}"

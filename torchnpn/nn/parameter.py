@@ -26,18 +26,9 @@ from torch.distributions import constraints
 from torchnpn import families
 from torchnpn._torch import version
 from torchnpn.families import ExponentialFamily
+from torchnpn.finite import entering, exp, largest_log, saturated
 from torchnpn.kernels.choose import is_plain_gaussian_on_cpu
 from torchnpn.moments import Moments
-
-
-def _limit(x: Tensor) -> float:
-    """What exp can take without overflow."""
-    return math.log(torch.finfo(x.dtype).max) - 1e-2
-
-
-def _exp(x: Tensor) -> Tensor:
-    """exp(x), with a gradient of zero where it would be beyond the type's largest number."""
-    return torch.exp(x.clamp_max(_limit(x)))
 
 
 class Coordinates(NamedTuple):
@@ -50,13 +41,13 @@ class Coordinates(NamedTuple):
 
 _REAL = Coordinates(
     ("mean", "log_std"),
-    lambda mean, log_std: Moments(mean, _exp(2 * log_std)),
+    lambda mean, log_std: Moments(mean, exp(2 * log_std)),
     lambda x: (x.mean, 0.5 * x.variance.log()),  # type: ignore[union-attr]
 )
 
 
 def _positive_moments(log_mean: Tensor, log_cv: Tensor) -> Moments:
-    return Moments(_exp(log_mean), _exp(2 * (log_mean + log_cv)))
+    return Moments(exp(log_mean), exp(2 * (log_mean + log_cv)))
 
 
 _POSITIVE = Coordinates(
@@ -68,7 +59,7 @@ _POSITIVE = Coordinates(
 
 def _count_moments(log_mean: Tensor, log_cv: Tensor) -> Moments:
     rate = _positive_moments(log_mean, log_cv)
-    return Moments(rate.mean, rate.mean + rate.variance)  # type: ignore[operator]
+    return Moments(rate.mean, saturated(rate.mean + rate.variance))  # type: ignore[operator]
 
 
 _COUNT = Coordinates(
@@ -98,7 +89,7 @@ def _one_parameter(family: type[ExponentialFamily]) -> Coordinates:
     constants = [field.default for field in fields(family) if field.default is not MISSING]
     return Coordinates(
         (prefix + name,),
-        lambda free: family.unchecked(transform(free), *constants).moments,
+        lambda free: family.unchecked(exp(free) if prefix == "log_" else transform(free), *constants).moments,
         lambda x: (transform.inv(getattr(family.project(x), name)),),
     )
 
@@ -197,9 +188,12 @@ class RandomParameter(nn.Module):
         cached in training mode, nor across a pass with gradients, nor across a call of `train()` or `eval()`.
         """
         if torch.compiler.is_compiling():
-            return self._coordinates.moments(*self.free)
-        moments: Moments = self.cached("moments", lambda: self._coordinates.moments(*self.free))
+            return self._moments()
+        moments: Moments = self.cached("moments", self._moments)
         return moments
+
+    def _moments(self) -> Moments:
+        return self._coordinates.moments(*map(entering, self.free))
 
     def cached(self, name: str, compute: Callable[[], Any]) -> Any:
         """What `compute` makes of the free tensors, cached under a name as `moments` are."""
@@ -223,7 +217,7 @@ class RandomParameter(nn.Module):
         self._cache.clear()
         log_std = self.free[1].detach()
         place = self.workspace("variance", log_std.shape, log_std.dtype)
-        return Moments(self.free[0], torch.mul(log_std, 2, out=place).clamp_(max=_limit(place)).exp_())
+        return Moments(self.free[0], torch.mul(log_std, 2, out=place).clamp_(max=largest_log(place.dtype)).exp_())
 
     def workspace(self, name: str, shape: Sequence[int], dtype: torch.dtype) -> Tensor:
         """Memory under a name, the same in every call, so that a CUDA graph may go on reading it."""

@@ -12,27 +12,26 @@ from torchnpn.plots.predictions import (
 )
 from torchnpn.plots.style import DARK, LIGHT, Theme, png
 from torchnpn.plots.uncertainty import (
-    Doubt,
+    UncertaintyCurves,
     accuracy_by_uncertainty_plot,
-    doubt,
     ood_histogram,
     risk_coverage_plot,
+    uncertainty_curves,
 )
 
 __all__ = [
     "DARK",
     "LIGHT",
     "Band",
-    "Doubt",
     "Guess",
     "Interval",
     "Theme",
+    "UncertaintyCurves",
     "accuracy_by_uncertainty_plot",
     "bars",
     "calibration_plot",
     "confusion_matrix_plot",
     "count_intervals",
-    "doubt",
     "guesses",
     "ood_histogram",
     "pit_histogram",
@@ -43,4 +42,5 @@ __all__ = [
     "reliability_diagram",
     "residual_histogram",
     "risk_coverage_plot",
+    "uncertainty_curves",
 ]

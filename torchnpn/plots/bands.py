@@ -12,7 +12,7 @@ from matplotlib.patches import Patch
 from matplotlib.ticker import LogLocator, NullFormatter
 
 from torchnpn.plots.axes import ends, series
-from torchnpn.plots.style import LIGHT, Array, Theme, dots, legend, line, panel, panels, plain
+from torchnpn.plots.style import LIGHT, PANEL, Array, Theme, dots, legend, line, panel, panels, plain
 
 _BAND_ALPHA = 0.17  # of each of three layers
 
@@ -50,7 +50,8 @@ def regression_bands(
         theme: Colours.
     """
     reach = 1.05 * float(np.abs(truth).max())
-    with panels(len(bands), columns, theme) as (figure, axes):
+    size = (PANEL[0] * columns, PANEL[1]) if len(bands) == 1 else PANEL  # one panel is as wide as two
+    with panels(len(bands), columns, theme, size) as (figure, axes):
         for i, (ax, band) in enumerate(zip(axes, bands, strict=True)):
             colour = theme.series[i]
             for k in (3, 2, 1):

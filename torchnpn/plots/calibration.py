@@ -98,14 +98,20 @@ def pit_histogram(pit: Array, *, columns: int = 1, theme: Theme = LIGHT) -> Figu
 
 
 def _draw_pit(ax: Axes, u: Array, theme: Theme) -> None:
-    """Bars of about ten rows or more, twenty at most, with the band of chance."""
-    bins = int(np.clip(u.size // 10, 1, 20))
+    """Five to twenty bars, of about ten rows where there are enough, in front of the band of chance."""
+    bins = int(np.clip(u.size // 10, 5, 20))
     low, high = stats.binom.interval(_CHANCE, u.size, 1 / bins)
     share = np.histogram(u, bins, range=(0, 1))[0] / u.size
+    ax.axhspan(low / u.size, high / u.size, color=theme.muted, alpha=_CHANCE_ALPHA, linewidth=0, zorder=0.5)
     ax.stairs(share, np.linspace(0, 1, bins + 1), fill=True, color=theme.series[0], alpha=0.55, linewidth=0)
-    ax.axhspan(low / u.size, high / u.size, color=theme.muted, alpha=_CHANCE_ALPHA, linewidth=0)
     ax.axhline(1 / bins, color=theme.ink, linewidth=1.2, linestyle=DASHED)
-    ax.set(title="Levels of the targets", xlabel="level F(y)", ylabel="share of targets", xlim=(0, 1), ylim=(0, None))
+    ax.set(
+        title="PIT histogram",
+        xlabel="level of the target, F(y)",
+        ylabel="share of targets",
+        xlim=(0, 1),
+        ylim=(0, None),
+    )
     percent(ax.xaxis)
     percent(ax.yaxis)
 

@@ -165,11 +165,11 @@ def confusion_matrix_plot(matrix: Array, labels: Sequence[object], *, columns: i
         ax.set_yticks(middles, names)
         ax.invert_yaxis()
         ax.spines[:].set_visible(False)
-        texts = [_short(count) for count in counts.ravel()]
+        texts = [_short(count) if count else "" for count in counts.ravel()]  # zeros would hide the pattern
         fontsize = min(9.0, 72 * cell / (0.7 * max(map(len, texts)) + 0.6))
         if fontsize >= 4.5:  # smaller figures cannot be read: the shades alone
             for (row, column), text in zip(np.ndindex(counts.shape), texts, strict=True):
-                colour = theme.background if share[row, column] > 0.55 else theme.ink if text != "0" else theme.muted
+                colour = theme.background if share[row, column] > 0.55 else theme.ink
                 place = column + 0.5, row + 0.5
                 ax.text(*place, text, ha="center", va="center_baseline", fontsize=fontsize, color=colour)
     return figure

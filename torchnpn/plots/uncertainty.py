@@ -38,7 +38,7 @@ class Kept(Protocol):
     def risk(self) -> Array: ...  # error rates among them
 
 
-class Doubt(NamedTuple):
+class UncertaintyCurves(NamedTuple):
     """How a classifier's errors lie along its uncertainty."""
 
     name: str
@@ -48,7 +48,7 @@ class Doubt(NamedTuple):
     risk: Array  # error rates among them
 
 
-def doubt(models: Sequence[Doubt], *, columns: int = 2, theme: Theme = LIGHT) -> Figure:
+def uncertainty_curves(models: Sequence[UncertaintyCurves], *, columns: int = 2, theme: Theme = LIGHT) -> Figure:
     """Accuracy by rising uncertainty, and the error rate among the predictions kept, for each model.
 
     Args:

@@ -1,17 +1,12 @@
-"""From a CSV or Parquet file to arrays, and from predictions back to a file, in bounded memory."""
+"""From the columns of a table to a model of one of them: schema, target, rows to learn from, test, record."""
 
-from torchnpn.tables.columns import Column, Survey, notes, survey
-from torchnpn.tables.errors import TableError
-from torchnpn.tables.formats import written_format
 from torchnpn.tables.holdout import split
 from torchnpn.tables.importance import Importance, permutation_importance
 from torchnpn.tables.judge import ClassOutcome, NumberOutcome, Outcome, figures, joined, marginal_outcome, outcome
 from torchnpn.tables.model import TableModel, uncertainty
-from torchnpn.tables.numerals import Notation
-from torchnpn.tables.read import Table, cells, open_table
 from torchnpn.tables.record import Figure, Record, people_read
 from torchnpn.tables.sample import Rows, load, rows_to_keep
-from torchnpn.tables.schema import Category, LeftOut, Number, Schema, find_schema
+from torchnpn.tables.schema import Category, FarOutside, LeftOut, Number, Schema, find_schema
 from torchnpn.tables.target import (
     CLASS,
     FAMILIES,
@@ -23,34 +18,25 @@ from torchnpn.tables.target import (
     marginal,
     sentence,
 )
-from torchnpn.tables.write import CsvWriter, Writer, csv_cells, rounded, table_writer, whole_file
 
 __all__ = [
     "CLASS",
     "FAMILIES",
     "Category",
     "ClassOutcome",
-    "Column",
-    "CsvWriter",
+    "FarOutside",
     "Figure",
     "Importance",
     "Kind",
     "LeftOut",
-    "Notation",
     "Number",
     "NumberOutcome",
     "Outcome",
     "Record",
     "Rows",
     "Schema",
-    "Survey",
-    "Table",
-    "TableError",
     "TableModel",
     "Target",
-    "Writer",
-    "cells",
-    "csv_cells",
     "figures",
     "find_column",
     "find_kind",
@@ -60,18 +46,11 @@ __all__ = [
     "make_target",
     "marginal",
     "marginal_outcome",
-    "notes",
-    "open_table",
     "outcome",
     "people_read",
     "permutation_importance",
-    "rounded",
     "rows_to_keep",
     "sentence",
     "split",
-    "survey",
-    "table_writer",
     "uncertainty",
-    "whole_file",
-    "written_format",
 ]

@@ -48,12 +48,12 @@ class TableModel:
         """
         schema, target = self.schema, self.target
         known = [
-            Known(column.name, column.notation, column.origin)
+            Known(column.name, column.notation, column.origin, column.range)
             for column in schema.columns
             if isinstance(column, Number)
         ]
         if target.of_numbers:
-            known.append(Known(target.name, target.notation, 0.0 if target.is_class else target.marginal[0]))
+            known.append(Known(target.name, target.notation, 0.0 if target.is_class else target.marginal[0], None))
         found = notations(known, batch, delimiter, schema.missing)
         columns = [
             dataclasses.replace(column, notation=found[column.name])
@@ -78,7 +78,10 @@ class TableModel:
             first_row: Number of the first of these rows in the file, for errors.
             top: How many of the most likely classes to give with their probabilities; 0: a column for every class.
         """
-        X = self.schema.encode(batch, first_row)
+        return self.predict_inputs(self.schema.encode(batch, first_row), level, top)
+
+    def predict_inputs(self, X: NDArray[Any], level: float = 0.9, top: int = 0) -> dict[str, NDArray[Any]]:
+        """The same for rows that `schema.encode` has read."""
         size = rows_at_once(self.estimator)
         parts = [self._predicted(X[start : start + size], level, top) for start in range(0, len(X), size)]
         return {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}

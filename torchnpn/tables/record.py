@@ -28,9 +28,13 @@ class Figure(NamedTuple):
         return self.name, form(self.model), form(self.marginal)
 
     @property
+    def less_is_better(self) -> bool:
+        return self.name in _LESS_IS_BETTER
+
+    @property
     def wins(self) -> bool | None:
         """Whether the model does better than the baseline; None where less is not better, or both are equal."""
-        if self.name not in _LESS_IS_BETTER or self.model == self.marginal:
+        if not self.less_is_better or self.model == self.marginal:
             return None
         return self.model < self.marginal
 

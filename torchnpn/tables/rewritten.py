@@ -8,9 +8,11 @@ from typing import NamedTuple
 
 import pyarrow as pa
 
-from torchnpn.tables.columns import Column, Reading
-from torchnpn.tables.numerals import COMMA, POINT, Notation, other_mark
-from torchnpn.tables.read import cells
+from torchnpn.table_files.columns import Column, Reading
+from torchnpn.table_files.numerals import COMMA, POINT, Notation, other_mark
+from torchnpn.table_files.read import cells
+
+FAR_RANGES = 10  # a number further outside the training values than so many of their ranges is suspicious
 
 
 class Known(NamedTuple):
@@ -19,6 +21,7 @@ class Known(NamedTuple):
     name: str
     notation: Notation
     middle: float  # of its numbers
+    range: tuple[float, float] | None  # of its numbers, where the model file has it
 
 
 def notations(
@@ -27,9 +30,9 @@ def notations(
     """How the first rows of a file write these columns.
 
     A column's own cells decide; where all of them can be read both ways (1.234), it is the mark that the model knows,
-    unless the other columns contradict what the model knows of them. Where no cell of the file decides anything, and
-    what stands between the cells does not go with the known mark, it is the reading that is nearer to what the model
-    has learnt from.
+    unless the other columns contradict what the model knows of them. Where no cell of the file decides anything, it is
+    the reading that is nearer to the training values, if the delimiter is not usual for the known mark, or if the known
+    mark gives numbers far outside the training values.
 
     Args:
         known: Columns of numbers; those that the file lacks are left alone.
@@ -39,10 +42,10 @@ def notations(
     """
     there = [column for column in known if column.name in batch.schema.names]
     seen = {column.name: _seen(column.name, batch, missing) for column in there}
-    same = sum(seen[name].readings[notation.decimal].only for name, notation, _ in there)
-    different = sum(seen[name].readings[other_mark(notation.decimal)].only for name, notation, _ in there)
+    same = sum(seen[name].readings[notation.decimal].only for name, notation, *_ in there)
+    different = sum(seen[name].readings[other_mark(notation.decimal)].only for name, notation, *_ in there)
     found = {}
-    for name, notation, middle in there:
+    for name, notation, middle, known_range in there:
         own, other = (seen[name].readings[mark] for mark in (notation.decimal, other_mark(notation.decimal)))
         if own.only != other.only:
             changed = other.only > own.only
@@ -50,7 +53,8 @@ def notations(
             changed = different > same
         else:
             usual = {",": POINT, ";": COMMA}.get(delimiter) == notation.decimal
-            changed = not usual and _distance(other, middle) < _distance(own, middle)
+            is_unlikely = not usual or _is_far(own, known_range)
+            changed = is_unlikely and _distance(other, middle) < _distance(own, middle)
         found[name] = Notation(other_mark(notation.decimal), notation.missing) if changed else notation
     return found
 
@@ -68,3 +72,11 @@ def _distance(reading: Reading, middle: float) -> float:
     if not reading.cells or not here or not middle:
         return math.inf
     return abs(math.log(here) - math.log(abs(middle)))
+
+
+def _is_far(reading: Reading, known: tuple[float, float] | None) -> bool:
+    """Whether all of a column's numbers lie far outside the training values."""
+    if known is None or not reading.cells:
+        return False
+    low, high = known
+    return max(low - reading.high, reading.low - high) > FAR_RANGES * (high - low)

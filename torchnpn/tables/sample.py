@@ -7,9 +7,9 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from torchnpn.tables.columns import Column
-from torchnpn.tables.errors import TableError
-from torchnpn.tables.read import Progress, Table, cells, no_progress
+from torchnpn.table_files.columns import Column
+from torchnpn.table_files.errors import TableError
+from torchnpn.table_files.read import Progress, Table, cells, no_progress
 from torchnpn.tables.schema import Schema
 from torchnpn.tables.target import CLASS, Target
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 from shlex import quote as quoted
 from typing import Any, NamedTuple
@@ -14,10 +14,11 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from torchnpn._text import did_you_mean, shown
-from torchnpn.tables import columns
-from torchnpn.tables.errors import TableError
-from torchnpn.tables.numerals import USUAL, Notation
-from torchnpn.tables.read import cells
+from torchnpn.table_files import columns
+from torchnpn.table_files.errors import TableError
+from torchnpn.table_files.numerals import USUAL, Notation
+from torchnpn.table_files.read import cells
+from torchnpn.tables.rewritten import FAR_RANGES
 
 MOST_CATEGORIES = 64  # of a column; the rest share one input, "other"
 _IDENTIFIER = re.compile(
@@ -34,6 +35,7 @@ class Number:
     name: str
     origin: float
     notation: Notation = USUAL
+    range: tuple[float, float] | None = None  # smallest and largest training value; None in files of earlier versions
 
     @property
     def inputs(self) -> tuple[str, ...]:
@@ -73,6 +75,14 @@ class Category:
         encoded: NDArray[np.float32] = (code[:, None] == np.arange(len(self.inputs))).astype(np.float32)
         encoded[missing] = np.nan
         return encoded
+
+
+class FarOutside(NamedTuple):
+    """A number that no training row comes near."""
+
+    column: Number
+    row: int
+    value: float
 
 
 class LeftOut(NamedTuple):
@@ -130,6 +140,22 @@ class Schema:
             encoded[:, place] = column.encode(found, first_row)
         return encoded
 
+    def far_outside(self, X: NDArray[np.float32], first_row: int = 1) -> Iterator[FarOutside]:
+        """For each column, the first number that lies more than 10 ranges of the training values beyond them.
+
+        Args:
+            X: (rows, width) from `encode`.
+            first_row: Number of the first of these rows in the file.
+        """
+        for column, place in zip(self.columns, self.groups.values(), strict=True):
+            if isinstance(column, Number) and column.range is not None:
+                low, high = column.range
+                values = X[:, place.start].astype(np.float64) + column.origin
+                beyond = np.maximum(low - values, values - high) > FAR_RANGES * (high - low)
+                if beyond.any():
+                    row = int(np.argmax(beyond))
+                    yield FarOutside(column, first_row + row, float(values[row]))
+
     def state(self) -> list[dict[str, Any]]:
         """Plain values, for a model file."""
         words = [{"missing": list(self.missing)}] if self.missing else []
@@ -180,7 +206,7 @@ def find_schema(found: columns.Survey, target: str, use: Collection[str] = ()) -
 
 def _described(column: columns.Column) -> Number | Category:
     if column.notation is not None:
-        return Number(column.name, column.low / 2 + column.high / 2, column.notation)
+        return Number(column.name, column.low / 2 + column.high / 2, column.notation, (column.low, column.high))
     values = sorted(column.counts, key=lambda text: (-column.counts[text], text))
     return Category(column.name, tuple(values[:MOST_CATEGORIES]), len(values) > MOST_CATEGORIES)
 
@@ -214,10 +240,14 @@ def _reason(column: columns.Column) -> str | None:
         )
     if all(map(_DATE.fullmatch, column.counts)):
         return _DATES
+    what, advice = "text", ""
+    if column.code:
+        what = f"code with leading zeros, such as {shown(column.code)},"
+        advice = f"; to use it as a number: --use {quoted(column.name)}"
     if not column.has_all_counts:
-        return f"holds more than {different:,} different texts"
+        return f"holds more than {different:,} different texts{advice}"
     if is_various:
-        return "holds a different text in nearly every row"
+        return f"holds a different {what} in nearly every row{advice}"
     return None
 
 
@@ -230,16 +260,25 @@ def _type_reason(kind: pa.DataType) -> str:
 
 def _state(column: Number | Category) -> dict[str, Any]:
     if isinstance(column, Number):
-        return {"number": column.name, "origin": column.origin, **column.notation.state()}
+        known = {} if column.range is None else {"range": list(column.range)}
+        return {"number": column.name, "origin": column.origin, **known, **column.notation.state()}
     return {"category": column.name, "values": list(column.values), "has_other": column.has_other}
 
 
 def _column(state: object) -> Number | Category:
     match state:
         case {"number": str(name), "origin": int() | float() as origin, **rest} if np.isfinite(origin):
-            return Number(name, float(origin), Notation.from_state(rest))
+            known = _range(rest.pop("range")) if "range" in rest else None
+            return Number(name, float(origin), Notation.from_state(rest), known)
         case {"category": str(name), "values": list(values), "has_other": bool(has_other), **rest} if not rest:
             texts = all(isinstance(value, str) for value in values) and len(set(values)) == len(values)
             if texts and 2 <= len(values) <= MOST_CATEGORIES:
                 return Category(name, tuple(values), has_other)
     raise ValueError(f"A column of a schema should be a number or a category, got {shown(state)}.")
+
+
+def _range(state: object) -> tuple[float, float]:
+    match state:
+        case [float(low), float(high)] if np.isfinite([low, high]).all() and low <= high:
+            return low, high
+    raise ValueError(f"The range of a column should be two finite numbers, the smaller one first, got {shown(state)}.")

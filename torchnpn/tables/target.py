@@ -13,9 +13,9 @@ from numpy.typing import NDArray
 from scipy import stats
 
 from torchnpn._text import did_you_mean, shown
-from torchnpn.tables import columns
-from torchnpn.tables.errors import TableError
-from torchnpn.tables.numerals import USUAL, Notation
+from torchnpn.table_files import columns
+from torchnpn.table_files.errors import TableError
+from torchnpn.table_files.numerals import USUAL, Notation
 
 Array = NDArray[np.float64]
 CLASS = "class"
@@ -175,12 +175,14 @@ def find_kind(values: Array, family: str = "auto") -> Kind:
         and high <= _LARGEST_COUNT
         and values.var() >= _LEAST_DISPERSION * values.mean()
     ):
-        return Kind("negative_binomial", "whole numbers from 0 up that vary as counts do")
+        return Kind("negative_binomial", "whole numbers from 0 up that vary like counts")
     if low > 0 and high < 1:
         return Kind("beta", "all values lie between 0 and 1")
     if low > 0 and stats.skew(values) > _SKEWED:
         return Kind("gamma", "all values are positive, with a long tail of large ones")
-    return Kind("gaussian", "whole numbers, but not like counts" if whole else "any number is possible")
+    if whole:
+        return Kind("gaussian", "whole numbers that do not vary like counts")
+    return Kind("gaussian", "it does not look like classes, counts, proportions or skewed amounts")
 
 
 def make_target(column: columns.Column, values: Array, family: str) -> tuple[Target, Array, Kind]:
@@ -233,7 +235,7 @@ def sentence(target: Target, kind: Kind) -> str:
     if kind.because == "as asked":
         return f"{target.name} is taken as {what}, as asked."
     other = "--family gaussian" if target.is_class and target.of_numbers else "--family class"
-    way = f" If its numbers {'measure something' if target.is_class else 'name classes'}: {other}."
+    way = f" If its numbers are {'measurements' if target.is_class else 'class labels'}: {other}."
     return f"{target.name} is taken as {what}: {kind.because}.{way if _is_ambiguous(target, kind) else ''}"
 
 
@@ -261,10 +263,10 @@ def _check_few_classes(column: columns.Column) -> None:
             f"{what}: mostly numbers, but row {row:,} holds {shown(text)}. Correct such cells, or, if they mean that "
             f"the target is missing: --na {quoted(text)}. If all are classes: --family class."
         )
-    example = min(column.counts)
+    advice = "--family gaussian" if column.code else "write them in one way (see --decimal)"
     raise TableError(
-        f"{what}, such as {shown(example)}: that is too many for classes. If they are classes: --family class. "
-        "If they are numbers, write them in one way (see --decimal)."
+        f"{what}, such as {shown(column.code or min(column.counts))}: that is too many for classes. If they are "
+        f"classes: --family class. If they are numbers: {advice}."
     )
 
 

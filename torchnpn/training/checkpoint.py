@@ -18,7 +18,7 @@ from torch import Tensor
 from torchnpn.io import checks, file
 from torchnpn.training.fingerprint import differences
 from torchnpn.training.history import Epoch, History
-from torchnpn.training.optimizer_state import OptimizerState
+from torchnpn.training.optimizer_state import FIRST_AVERAGE, OptimizerState
 
 SECONDS = 1.0  # between two checkpoints, at least
 VERSION = 2  # the first was a file of torch.save
@@ -145,6 +145,8 @@ def _unpacked(document: dict[str, Any], tensors: dict[str, Tensor]) -> Checkpoin
         if part not in parts:
             raise ValueError(f"it has no place for the tensor {checks.shown(name)}")
         parts[part][inner] = tensor
+        if inner.endswith(f"/{FIRST_AVERAGE}") and bool(tensor.isinf().any()):
+            raise ValueError(f"the optimizer's {checks.shown(inner)} holds infinite numbers")
     best = document["best"]
     if best is not None:
         with contextlib.suppress(TypeError, OverflowError):
@@ -184,6 +186,8 @@ def _history(figures: Tensor | None, best_epoch: Any, stopped_early: Any) -> His
         Epoch(number, loss, kl, weight, None if math.isnan(validation) else validation, seconds)
         for number, (loss, kl, weight, validation, seconds) in enumerate(figures.view(torch.float64).tolist(), 1)
     ]
+    if not all(math.isfinite(one.loss) and math.isfinite(one.kl) for one in epochs):
+        raise ValueError("its history holds a loss or a KL that is not finite")
     if best_epoch is not None and (type(best_epoch) is not int or not 1 <= best_epoch <= len(epochs)):
         raise ValueError(f"best_epoch should be one of {len(epochs)} epochs, got {checks.shown(best_epoch)}")
     return History(epochs, best_epoch, checks.flag("stopped_early", stopped_early))

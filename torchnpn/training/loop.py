@@ -111,12 +111,14 @@ def train(
 
 def resolve_device(device: str | torch.device) -> torch.device:
     """The device that a `device=` argument means."""
-    if device == "auto":
+    if isinstance(device, str) and device == "auto":
         return torch.device("cuda" if torch.cuda.is_available() else "cpu")
     try:
         place = torch.device(device)
     except (RuntimeError, TypeError, ValueError, OverflowError):
-        raise ValueError(f'device expects "auto", "cpu", "cuda" or another name of torch\'s, got {device!r}.') from None
+        raise ValueError(
+            f'device expects "auto", "cpu", "cuda" or another name of torch\'s, got {device!r:.80}.'
+        ) from None
     if place.type == "cuda" and not torch.cuda.is_available():
         raise ValueError(f'device="{place}" expects a GPU that torch can use, and there is none. Take device="auto".')
     if not _computes(place):
@@ -279,7 +281,12 @@ class _Run:
 
 
 def _check_tensors(module: nn.Module, tensors: dict[str, torch.Tensor]) -> None:
-    """Raise unless these are the tensors of a module."""
-    expected = {name: (one.shape, one.dtype) for name, one in module.state_dict().items()}
-    if {name: (one.shape, one.dtype) for name, one in tensors.items()} != expected:
+    """Raise unless these are the tensors of a module, with no infinite number where it started from a finite one."""
+    own = module.state_dict()
+    if {name: (one.shape, one.dtype) for name, one in tensors.items()} != {
+        name: (one.shape, one.dtype) for name, one in own.items()
+    }:
         raise ValueError(f"its tensors are not those of the {type(module).__name__}")
+    for name, one in tensors.items():
+        if bool((one.isinf() & ~own[name].cpu().isinf()).any()):
+            raise ValueError(f"{name} holds infinite numbers")

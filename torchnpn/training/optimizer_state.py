@@ -19,7 +19,7 @@ from torch.optim.lr_scheduler import LRScheduler
 from torchnpn.training.optimizer import Update
 from torchnpn.training.recipe import half_cosine
 
-_FIRST, _SECOND, _STEP = "exp_avg", "exp_avg_sq", "step"  # torch's names in the state of Adam
+FIRST_AVERAGE, _SECOND, _STEP = "exp_avg", "exp_avg_sq", "step"  # torch's names in the state of Adam
 _HOW = ("params", "capturable", "differentiable", "foreach", "fused")  # entries of a group that say how, not what
 
 
@@ -62,7 +62,7 @@ def state_of(update: Update, places: Places) -> OptimizerState:
         {
             f"{places[id(one.parameter)][0].name}/{word}": part
             for one in update.averages
-            for word, part in ((_FIRST, one.first), (_SECOND, one.second))
+            for word, part in ((FIRST_AVERAGE, one.first), (_SECOND, one.second))
         }
     )
 
@@ -84,7 +84,7 @@ def load_(update: Update, state: OptimizerState, places: Places, taken: int, tot
         _load_torch_(update.optimizer, update.scheduler, state, places, taken, total)
         return
     for one in update.averages:
-        for word, place in ((_FIRST, one.first), (_SECOND, one.second)):
+        for word, place in ((FIRST_AVERAGE, one.first), (_SECOND, one.second)):
             place.copy_(_stored(state.tensors, places[id(one.parameter)][0], word))
 
 
@@ -138,7 +138,7 @@ def _gathered(stored: Mapping[str, Any], places: list[Place], word: str, paramet
     """One entry of the state of what is optimized, from those of the parameters that it is."""
     first = stored[f"{places[0].name}/{word}"]
     if not isinstance(first, Tensor) or first.shape != places[0].shape:
-        if word in (_FIRST, _SECOND):
+        if word in (FIRST_AVERAGE, _SECOND):
             raise ValueError(f"{places[0].name}/{word} should hold numbers of shape {list(places[0].shape)}")
         return first
     if first.dim() == 0 and len(places) > 1:
@@ -149,7 +149,7 @@ def _gathered(stored: Mapping[str, Any], places: list[Place], word: str, paramet
 def _check_shapes(stored: Mapping[str, Any], places: list[Place]) -> None:
     """Raise unless each entry is of a parameter, and of one kind for all of them, such as its shape or a number."""
     shapes, words = dict(places), defaultdict[str, set[str]](set)
-    kinds: dict[str, set[str]] = {_FIRST: {"shape"}, _SECOND: {"shape"}, _STEP: {"number"}}
+    kinds: dict[str, set[str]] = {FIRST_AVERAGE: {"shape"}, _SECOND: {"shape"}, _STEP: {"number"}}
     for name, value in stored.items():
         owner, _, word = name.rpartition("/")
         if owner not in shapes:

@@ -16,7 +16,7 @@ from torchnpn.cli.errors import check_writable, fail, in_one_line, writing
 @in_one_line
 def bench(
     device: Device = "auto",
-    quick: Annotated[bool, typer.Option("--quick", help="Tiny networks: to see that it runs, not how fast.")] = False,
+    quick: Annotated[bool, typer.Option("--quick", help="Tiny networks, to check that everything runs.")] = False,
     only: Annotated[
         list[str] | None,
         typer.Option(metavar="NAME", help="A part of the benchmark or a network; repeatable. A wrong name lists all."),

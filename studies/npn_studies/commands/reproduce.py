@@ -16,10 +16,11 @@ from torchnpn.cli.errors import OTHER, fail, in_one_line
 def reproduce(
     names: Annotated[list[str] | None, typer.Argument(metavar="NAME...", help="Experiments, or all.")] = None,
     seeds: Annotated[
-        int | None, typer.Option(min=1, max=1000, help="How many; by default each experiment's own number.")
+        int | None,
+        typer.Option(min=1, max=1000, help="Number of random seeds; each experiment has its default."),
     ] = None,
     device: Device = "auto",
-    quick: Annotated[bool, typer.Option("--quick", help="Tiny sizes: to see that it runs, not how well.")] = False,
+    quick: Annotated[bool, typer.Option("--quick", help="Tiny sizes, to check that everything runs.")] = False,
     out: Annotated[
         Path | None, typer.Option("-o", "--out", help="Folder of the records; results, or results/quick with --quick.")
     ] = None,

@@ -22,7 +22,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from torchnpn.finite import cast, finite
+from torchnpn.finite import cast, entering, exp, finite
 from torchnpn.maps import careful_linear
 from torchnpn.maps.affine import check_linear, saturated_sum
 from torchnpn.moments import Moments
@@ -75,17 +75,23 @@ class _GaussianLinear(torch.autograd.Function):
         W_s, b_s = ctx.variances
         a_m, a_s, W_m, W_l, b_l = ctx.saved_tensors
         if torch.is_grad_enabled():
-            W_s, b_s = torch.exp(2 * W_l), None if b_l is None else torch.exp(2 * b_l)
+            W_s, b_s = exp(2 * entering(W_l)), None if b_l is None else exp(2 * entering(b_l))
             *gradients, d_W_s, d_b_m, d_b_s = backward_with_graph(
                 a_m, a_s, W_m, W_s, g_m, g_s, ctx.needs_input_grad[:6]
             )
-            d_W_l = None if d_W_s is None else 2 * W_s * d_W_s
-            d_b_l = None if d_b_s is None or b_s is None else 2 * b_s * d_b_s
+            d_W_l = None if d_W_s is None else finite(2 * (W_s * d_W_s))
+            d_b_l = None if d_b_s is None or b_s is None else finite(2 * (b_s * d_b_s))
             return *gradients, d_W_l, d_b_m, d_b_l, None
         *gradients, d_W_s, d_b_m, d_b_s = backward(a_m, a_s, W_m, W_s, g_m, g_s, ctx.needs_input_grad[:6])
-        d_W_l = None if d_W_s is None else d_W_s.mul_(W_s).mul_(2)
-        d_b_l = None if d_b_s is None else d_b_s.mul_(b_s).mul_(2)
+        d_W_l = None if d_W_s is None else _by_log_std(d_W_s, W_s)
+        d_b_l = None if d_b_s is None else _by_log_std(d_b_s, b_s)
         return *gradients, d_W_l, d_b_m, d_b_l, None
+
+
+def _by_log_std(gradient: Tensor, variance: Tensor) -> Tensor:
+    """∂ℓ = 2 W_s ∘ ∂W_s, in the memory of ∂W_s."""
+    largest = torch.finfo(gradient.dtype).max
+    return gradient.mul_(variance).mul_(2).clamp_(-largest, largest)
 
 
 def forward(
@@ -110,11 +116,17 @@ def backward(
     """Gradients by a_m, a_s, W_m, W_s, b_m, b_s; None where not needed."""
     gradients = _backward(a_m, a_s, W_m, W_s, g_m, g_s, needs)
     known = a_m, a_s, W_m, W_s, g_m, g_s
-    if careful_linear.is_finite(*gradients[:4]) or not careful_linear.can_help(*known):
+    if careful_linear.is_finite(*gradients) or not careful_linear.can_help(*known):
         return gradients
+    return _careful_backward(*known, needs)
+
+
+def _careful_backward(
+    a_m: Tensor, a_s: Tensor | None, W_m: Tensor, W_s: Tensor, g_m: Tensor, g_s: Tensor, needs: tuple[bool, ...]
+) -> tuple[Tensor | None, ...]:
     wide = torch.promote_types(W_m.dtype, torch.float32)
-    tensors = (None if x is None else x.to(wide) for x in known)
-    careful = *careful_linear.backward(*tensors), *(finite(g.to(wide).sum(0)) for g in (g_m, g_s))  # type: ignore[arg-type]
+    tensors = (None if x is None else x.to(wide) for x in (a_m, a_s, W_m, W_s, g_m, g_s))
+    careful = *careful_linear.backward(*tensors), *(careful_linear.total(g.to(wide), 0) for g in (g_m, g_s))  # type: ignore[arg-type]
     return tuple(cast(x, W_m.dtype) if x is not None and need else None for x, need in zip(careful, needs, strict=True))
 
 
@@ -139,7 +151,21 @@ def _backward(
 def backward_with_graph(
     a_m: Tensor, a_s: Tensor | None, W_m: Tensor, W_s: Tensor, g_m: Tensor, g_s: Tensor, needs: tuple[bool, ...]
 ) -> tuple[Tensor | None, ...]:
-    """The same gradients, by operations that autograd can go through once more."""
+    """The same gradients, by operations that autograd can go through once more; not where they overflow."""
+    known = tuple(None if x is None else entering(x) for x in (a_m, a_s, W_m, W_s, g_m, g_s))
+    gradients = _backward_with_graph(*known, needs)  # type: ignore[call-arg, arg-type]
+    if careful_linear.is_finite(*gradients) or not careful_linear.can_help(*known):
+        return gradients
+    careful: tuple[Tensor | None, ...] = _careful_once(None, *known, needs)
+    return careful
+
+
+_careful_once = careful_linear.once(lambda _, *known: _careful_backward(*known))
+
+
+def _backward_with_graph(
+    a_m: Tensor, a_s: Tensor | None, W_m: Tensor, W_s: Tensor, g_m: Tensor, g_s: Tensor, needs: tuple[bool, ...]
+) -> tuple[Tensor | None, ...]:
     v, q, d_W_m = g_s @ W_s, a_m * a_m, g_m.T @ a_m
     if a_s is not None:
         q, d_W_m = q + a_s, d_W_m + 2 * W_m * (g_s.T @ a_s)

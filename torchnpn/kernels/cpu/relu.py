@@ -11,6 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from torchnpn.finite import entering, finite
 from torchnpn.maps import normal
 from torchnpn.maps.elementwise import check
 from torchnpn.maps.rectifiers import relu_partials
@@ -36,8 +37,9 @@ class _ReLU(torch.autograd.Function):
         m, s, *known = ctx.saved_tensors
         if not torch.is_grad_enabled():
             return backward(known, g_m, g_s)
+        m, s, g_m, g_s = (entering(x) for x in (m, s, g_m, g_s))
         m_m, m_s, s_m, s_s = relu_partials(m, s)  # through which autograd can go
-        return g_m * m_m + g_s * s_m, g_m * m_s + g_s * s_s
+        return finite(g_m * m_m + finite(g_s * s_m)), finite(finite(g_m * m_s) + g_s * s_s)
 
 
 def forward(m: Tensor, s: Tensor) -> tuple[Tensor, Tensor, tuple[Tensor, ...]]:
@@ -63,9 +65,10 @@ def backward(known: Sequence[Tensor], g_m: Tensor, g_s: Tensor) -> tuple[Tensor,
     slope.mul_(step(std))
     by_m = (g_m * above).addcmul_((1 - above).mul_(mean), g_s, value=2)
     by_s = above.addcmul_(torch.relu(h).add_(u), pdf, value=-1).mul_(g_s).addcmul_(g_m, slope, value=0.5)
-    return by_m, by_s
+    return by_m.clamp_(-_LARGEST, _LARGEST), by_s.clamp_(-_LARGEST, _LARGEST)
 
 
+_LARGEST = torch.finfo(torch.float32).max
 _COEFFICIENTS = torch.tensor([normal.A32, normal.B32]).T.contiguous().unbind()  # lowest power first, each (2,)
 
 

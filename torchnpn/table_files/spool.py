@@ -8,8 +8,8 @@ import tempfile
 from pathlib import Path
 from typing import IO, Any, cast
 
-from torchnpn.tables.errors import TableError
-from torchnpn.tables.formats import ending_of
+from torchnpn.table_files.errors import TableError
+from torchnpn.table_files.formats import ending_of
 
 STDIN = Path("-")
 _CHUNK = 1 << 20

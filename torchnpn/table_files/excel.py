@@ -11,22 +11,23 @@ from typing import Any
 
 import pyarrow as pa
 
-from torchnpn.tables.errors import TableError
+from torchnpn.table_files.errors import TableError
 
 _MOST_BYTES = 2 << 30  # of the unpacked workbook
 _MOST_COLUMNS = 16_384
 
 
-def header(path: Path, label: str) -> tuple[str, ...]:
-    """The cells of the first row that holds something."""
+def first_rows(path: Path, label: str, count: int) -> list[list[str]]:
+    """The cells of the first rows that hold something."""
     with _rows(path, label) as rows:
-        return tuple("" if cell is None else cell for cell in next(rows, []))
+        return [["" if cell is None else cell for cell in row] for row in islice(rows, count)]
 
 
-def batches(path: Path, label: str, names: tuple[str, ...], size: int) -> Iterator[pa.RecordBatch]:
-    """The rows below it."""
+def batches(path: Path, label: str, names: tuple[str, ...], size: int, has_header: bool) -> Iterator[pa.RecordBatch]:
+    """All rows, or those below the header."""
     with _rows(path, label) as rows:
-        next(rows, None)
+        if has_header:
+            next(rows, None)
         while some := list(islice(rows, size)):
             columns = {name: [row[i] if i < len(row) else None for row in some] for i, name in enumerate(names)}
             yield pa.RecordBatch.from_pydict({name: pa.array(x, pa.string()) for name, x in columns.items()})

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from torchnpn.tables.errors import TableError
+from torchnpn.table_files.errors import TableError
 
 WRITTEN = (".csv", ".tsv", ".csv.gz", ".tsv.gz", ".parquet", ".pq")  # endings of files that can be written
 _TEXT = (*WRITTEN[:4], ".txt", ".txt.gz", ".tab", ".dat", ".data")

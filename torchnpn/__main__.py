@@ -1,4 +1,4 @@
-"""`python -m torchnpn.cli`."""
+"""`python -m torchnpn`."""
 
 from torchnpn.cli.app import main
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import dataclasses
 import errno
 import os
 from collections.abc import Callable, Iterator, Sequence
@@ -17,11 +18,11 @@ import pyarrow.csv
 import pyarrow.parquet
 
 from torchnpn._text import shown
-from torchnpn.tables import excel, text
-from torchnpn.tables.errors import TableError
-from torchnpn.tables.formats import is_gzip, table_format
-from torchnpn.tables.numerals import MISSING, blanked
-from torchnpn.tables.spool import is_pipe, spooled
+from torchnpn.table_files import excel, headerless, text
+from torchnpn.table_files.errors import TableError
+from torchnpn.table_files.formats import is_gzip, table_format
+from torchnpn.table_files.numerals import MISSING, blanked
+from torchnpn.table_files.spool import is_pipe, spooled
 
 BATCH_ROWS = 50_000
 _BLOCK_BYTES = 8 << 20  # of a CSV file; no row may be longer
@@ -42,6 +43,8 @@ class Table:
     types: tuple[pa.DataType, ...]  # all text where the file is no Parquet file
     label: str  # what to call it in messages
     layout: text.Layout | None = None  # of a text file
+    has_header: bool = True  # False where the first row holds data, and the names are column_1, column_2, …
+    rows: int | None = None  # only so many are read; None for all
     spool: IO[bytes] | None = field(default=None, repr=False)  # keeps a temporary file alive
 
     @property
@@ -57,7 +60,8 @@ class Table:
         """All rows, in order, as the file has them: cells of a CSV are text."""
         reading = {"parquet": _parquet_batches, "excel": _excel_batches, "csv": _csv_batches}[table_format(self.path)]
         rows = 0
-        for batch in reading(self, progress):
+        for whole in reading(self, progress):
+            batch = whole if self.rows is None else whole.slice(0, max(self.rows - rows, 0))
             if batch.num_rows:
                 yield batch
             rows += batch.num_rows
@@ -65,43 +69,62 @@ class Table:
             raise TableError(f"{self.label} has a header and no rows.")
         progress(1.0)
 
+    def head(self, rows: int) -> Table:
+        """The same file without the rows that follow."""
+        return dataclasses.replace(self, rows=rows)
 
-def open_table(path: Path) -> Table:
+    def column(self, name: str) -> str:
+        """The name of a column; where the file has no header, its number will do."""
+        known = {} if self.has_header else {str(place): one for place, one in enumerate(self.names, 1)}
+        return known.get(name, name)
+
+    @property
+    def note(self) -> str:
+        """What is worth a word about how the file is written, to follow "is"."""
+        if self.layout is not None:
+            return self.layout.note
+        return "" if self.has_header else text.headerless_note(len(self.names))
+
+
+def open_table(path: Path, names: Sequence[str] = ()) -> Table:
     """Look at a file's header, and at how it is written.
 
     Args:
         path: .csv, .tsv (also .gz), .parquet or .xlsx; "-" is standard input.
+        names: Columns that are expected; column_1, column_2, … say that the file has no header.
 
     Raises:
         TableError: It is empty, not what its name says, or has two columns of one name.
     """
     if is_pipe(path):
         file = spooled(path)
-        return _opened(Path(file.name), "standard input", file)
+        return _opened(Path(file.name), "standard input", file, names)
     if path.is_dir():
         raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
-    return _opened(path, str(path), None)
+    return _opened(path, str(path), None, names)
 
 
-def _opened(path: Path, label: str, spool: IO[bytes] | None) -> Table:
-    kind, layout = table_format(path), None
+def _opened(path: Path, label: str, spool: IO[bytes] | None, expected: Sequence[str]) -> Table:
+    kind, layout, has_header = table_format(path), None, True
     if kind == "parquet":
         with _explained(path, label), open(path, "rb") as content, pa.parquet.ParquetFile(content) as file:
             schema = file.schema_arrow
         text.check_names(tuple(schema.names), label)
         if not schema.names:
             raise TableError(f"{label} has no columns.")
-        return Table(path, tuple(schema.names), tuple(schema.types), label, None, spool)
+        return Table(path, tuple(schema.names), tuple(schema.types), label, spool=spool)
     if kind == "excel":
-        header = excel.header(path, label)
-        if not header:
+        first = excel.first_rows(path, label, 1 + headerless.ROWS)
+        if not first:
             raise TableError(f"{label} is empty. Expected a first row with the names of the columns.")
+        has_header = not headerless.is_data(first[0], first[1:], expected)
+        header = tuple(first[0]) if has_header else headerless.numbered(max(map(len, first)))
     else:
         with _explained(path, label):
-            layout = text.find_layout(path, label)
-        header = layout.header
+            layout = text.find_layout(path, label, expected)
+        header, has_header = layout.header, layout.has_header
     names = text.names_of(header, label)
-    return Table(path, names, (pa.string(),) * len(names), label, layout, spool)
+    return Table(path, names, (pa.string(),) * len(names), label, layout, has_header, spool=spool)
 
 
 def cells(array: pa.Array, missing: Sequence[str] = ()) -> pa.Array | None:
@@ -142,7 +165,7 @@ def _parquet_batches(table: Table, progress: Progress) -> Iterator[pa.RecordBatc
 
 
 def _excel_batches(table: Table, progress: Progress) -> Iterator[pa.RecordBatch]:
-    return excel.batches(table.path, table.label, table.names, BATCH_ROWS)
+    return excel.batches(table.path, table.label, table.names, BATCH_ROWS, table.has_header)
 
 
 def _csv_batches(table: Table, progress: Progress) -> Iterator[pa.RecordBatch]:
@@ -189,6 +212,7 @@ def _csv_reader(
             use_threads=False,  # only one thread can number its rows
             block_size=_BLOCK_BYTES,
             skip_rows=layout.skipped,
+            column_names=None if layout.has_header else list(layout.header),
             encoding="utf8" if layout.encoding == "utf-8" else layout.encoding,
         ),
         pa.csv.ParseOptions(delimiter=layout.delimiter, newlines_in_values=True, invalid_row_handler=remember),

@@ -8,12 +8,14 @@ import gzip
 import io
 import re
 from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
 from torchnpn._text import shown
-from torchnpn.tables.errors import TableError
-from torchnpn.tables.formats import is_gzip
+from torchnpn.table_files import headerless
+from torchnpn.table_files.errors import TableError
+from torchnpn.table_files.formats import is_gzip
 
 DELIMITERS = (",", ";", "\t", "|")
 _CHUNK = 1 << 20
@@ -32,9 +34,10 @@ class Layout(NamedTuple):
 
     encoding: str
     delimiter: str
-    header: tuple[str, ...]  # as it stands in the file
+    header: tuple[str, ...]  # as it stands in the file; made up where `has_header` is False
     skipped: int  # lines before the header
     titles: int = 0  # of them, those that are comments or a title
+    has_header: bool = True
 
     @property
     def note(self) -> str:
@@ -42,13 +45,25 @@ class Layout(NamedTuple):
         said = []
         if self.encoding in ("cp1252", "latin-1"):
             said.append("not UTF-8 text: read as Western European (Windows-1252), check accented letters")
-        if self.titles:
+        if not self.has_header:
+            said.append(headerless_note(len(self.header)))
+        elif self.titles:
             said.append(f"read from line {self.skipped + 1} on, where the names of the columns stand")
         return "; ".join(said)
 
 
-def find_layout(path: Path, label: str) -> Layout:
+def headerless_note(columns: int) -> str:
+    """What to say of a file without a header, to follow "is"."""
+    return f"without a header: its columns are called column_1 to column_{columns}"
+
+
+def find_layout(path: Path, label: str, expected: Sequence[str] = ()) -> Layout:
     """Read a whole text file once to see how it is written.
+
+    Args:
+        path: The file.
+        label: What to call it in messages.
+        expected: Names of columns that a model needs.
 
     Raises:
         TableError: It is empty, or not text.
@@ -66,7 +81,10 @@ def find_layout(path: Path, label: str) -> Layout:
         for _ in range(skipped + titles):
             lines.readline()
         header = next(filter(None, csv.reader(lines, delimiter=delimiter)), [])
-    return Layout(encoding, delimiter, tuple(header), skipped + titles, titles)
+    below = _rows("".join(_lines(sample)[skipped + titles :]), delimiter)[1 : 1 + headerless.ROWS]
+    has_header = not headerless.is_data(header, below, expected)
+    names = tuple(header) if has_header else headerless.numbered(len(header))
+    return Layout(encoding, delimiter, names, skipped + titles, titles, has_header)
 
 
 def _titles(sample: str) -> int:
@@ -94,7 +112,7 @@ def names_of(header: tuple[str, ...], label: str) -> tuple[str, ...]:
 
 
 def check_names(names: tuple[str, ...], label: str) -> None:
-    """Two columns of one name cannot be told apart."""
+    """Refuse two columns of one name."""
     twice = [name for name, count in Counter(names).items() if count > 1]
     if twice:
         raise TableError(f"{label}: two columns have the name {shown(twice[0])}. Rename one of them.")
@@ -145,13 +163,18 @@ def _encoding(path: Path, label: str) -> str:
 
 def _delimiter(sample: str) -> str:
     """The delimiter that cuts all lines of a sample into the same number of cells, and the most of them."""
-    whole = sample if len(sample) < _SAMPLE else sample[: sample.rfind("\n") + 1] or sample
 
     def score(delimiter: str) -> tuple[bool, int]:
-        try:
-            widths = [len(row) for row in csv.reader(io.StringIO(whole, newline=""), delimiter=delimiter) if row][:50]
-        except csv.Error:
-            return False, 0
+        widths = [len(row) for row in _rows(sample, delimiter)][:50]
         return len(set(widths)) == 1 and widths[0] > 1, widths[0] if widths else 0
 
     return max(DELIMITERS, key=score)  # the first of equals
+
+
+def _rows(sample: str, delimiter: str) -> list[list[str]]:
+    """The whole rows of a sample that are not empty; none where it cannot be read."""
+    whole = sample if len(sample) < _SAMPLE else sample[: sample.rfind("\n") + 1] or sample
+    try:
+        return [row for row in csv.reader(io.StringIO(whole, newline=""), delimiter=delimiter) if row]
+    except csv.Error:
+        return []

@@ -14,8 +14,8 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from torchnpn._text import shown
-from torchnpn.tables.errors import TableError
-from torchnpn.tables.numerals import (
+from torchnpn.table_files.errors import TableError
+from torchnpn.table_files.numerals import (
     COMMA,
     MARKS,
     POINT,
@@ -27,14 +27,16 @@ from torchnpn.tables.numerals import (
     parse,
     read_otherwise,
     style,
+    unit_of,
+    without_unit,
 )
-from torchnpn.tables.read import Progress, Table, cells, no_progress
+from torchnpn.table_files.read import Progress, Table, cells, no_progress
+from torchnpn.table_files.totals import total_in_last_row, with_last
 
 _MOST_VALUES = 10_000  # different texts of a column that are counted
 _MOST_ODD = 20  # different words among numbers that can be taken for missing cells
 _ODD_SHARE = 0.02  # of the cells, that may be such words; a single cell always may
 _LEAST_NUMBERS = 8  # cells that must be numbers before a word among them is odd
-_TOTALS = {"total", "totals", "grand total", "sum", "summe", "gesamt", "insgesamt", "somme", "totale", "suma"}
 _MOST_WATCHED = 5_000_000  # whole numbers of a column that are compared to find identifiers
 
 
@@ -79,6 +81,9 @@ class Column:
     unclear: Counter[str] = field(default_factory=Counter)  # words that mean a missing cell if the others are numbers
     is_text: bool = False  # most cells were not numbers: no need to look for numbers any longer
     whole: list[NDArray[np.float64]] | None = field(default_factory=list)  # its whole numbers while all differ
+    unit: str | None = None  # word behind the first number that has one, such as kg
+    first_padded: str | None = None  # a cell such as 00123
+    has_other_than_digits: bool = False  # beside digits, in a cell
 
     def add(self, found: pa.Array, first_row: int) -> None:
         """Look at some more cells."""
@@ -88,25 +93,29 @@ class Column:
             self._count(found)
         if self.is_text:
             return
+        texts = found
         if is_string and as_plain(found) is None:
             texts = Notation().without_missing(found)
             for word, count in _counted(found.filter(pc.and_(found.is_valid(), texts.is_null()))):
                 self.unclear[word] += count
-            found = texts
+            self.unit = self.unit or unit_of(texts)
+            found = without_unit(texts, self.unit)
+        if is_string and not self.has_other_than_digits:
+            self._watch_zeros(found)
         numbers = as_plain(found)
         if numbers is not None and (not is_string or self._is_clear(found)):
             for reading in self.readings.values():
                 reading.add(numbers)
             self._watch(numbers)
         else:
-            self._read_both_ways(found, first_row)
+            self._read_both_ways(found, texts, first_row)
 
     def _is_clear(self, texts: pa.Array) -> bool:
         """Whether numbers without commas can be meant in one way only: none has a point, or an earlier one shows it."""
         point, comma = self.readings[POINT], self.readings[COMMA]
         return (point.only > 0 and comma.only == 0) or not pc.any(pc.match_substring(texts, POINT)).as_py()
 
-    def _read_both_ways(self, texts: pa.Array, first_row: int) -> None:
+    def _read_both_ways(self, texts: pa.Array, with_units: pa.Array, first_row: int) -> None:
         read = _both_ways(texts)
         ambiguous = pc.and_(read[POINT].is_valid(), read[COMMA].is_valid())
         money = pc.and_(ambiguous, is_money(texts))
@@ -115,7 +124,7 @@ class Column:
             reading.add(numbers)
             grouped = pc.and_(money, pc.greater(pc.abs(numbers), pc.abs(read[other])))
             reading.only += _count_true(pc.and_(numbers.is_valid(), read[other].is_null())) + _count_true(grouped)
-            reading.add_odd(texts, pc.and_(texts.is_valid(), numbers.is_null()), first_row)
+            reading.add_odd(with_units, pc.and_(texts.is_valid(), numbers.is_null()), first_row)
             differs = pc.fill_null(pc.not_equal(numbers, read[other]), False)
             special = pc.and_(numbers.is_valid(), pc.or_(is_adorned(texts), differs))
             if reading.example is None and (row := pc.index(special, True).as_py()) >= 0:
@@ -131,6 +140,12 @@ class Column:
             else:
                 self.has_all_counts = False
 
+    def _watch_zeros(self, texts: pa.Array) -> None:
+        """Note the first cell with a leading zero, while no cell has a sign, a decimal mark or the like."""
+        self.has_other_than_digits = bool(pc.any(pc.match_substring_regex(texts, r"\d\D|\D\d")).as_py())
+        if self.first_padded is None and (row := pc.index(pc.match_substring_regex(texts, r"^0\d"), True).as_py()) >= 0:
+            self.first_padded = texts[row].as_py()
+
     def _watch(self, numbers: pa.Array) -> None:
         if self.whole is None:
             return
@@ -143,6 +158,12 @@ class Column:
     @property
     def is_number(self) -> bool:
         return self.notation is not None
+
+    @property
+    def code(self) -> str | None:
+        """An example where leading zeros show that the digits are a code, such as 01067 among zip codes."""
+        is_code = not self.has_other_than_digits and not self.is_number and self.is_mostly_numbers
+        return self.first_padded if is_code else None
 
     @property
     def reading(self) -> Reading:
@@ -192,7 +213,7 @@ class Survey(NamedTuple):
     columns: dict[str, Column]
     unreadable: dict[str, pa.DataType]  # columns of Parquet types that are neither numbers nor text
     missing: tuple[str, ...] = ()  # the user's words for missing cells
-    total: str | None = None  # a word in the last row that says that it adds up the others
+    total: str | None = None  # the word that shows that the last row is a total, which is not counted in
 
 
 def survey(
@@ -202,6 +223,7 @@ def survey(
     *,
     decimal: str | None = None,
     missing: Sequence[str] = (),
+    numbers: Collection[str] = (),
 ) -> Survey:
     """Read the whole file once.
 
@@ -211,10 +233,14 @@ def survey(
         progress: Called with the share of the file that is read.
         decimal: The decimal mark, "." or ","; None finds out for each column.
         missing: Words for missing cells, beside the usual ones.
+        numbers: Columns that are numbers though they have leading zeros.
     """
     columns = {name: Column(name) for name in table.names if name not in drop}
     unreadable, rows = {}, 0
-    for batch in table.batches(progress):
+    total = None
+    for batch, is_last in with_last(table.batches(progress)):
+        if is_last and (total := total_in_last_row(table, batch)):
+            batch = batch.slice(0, batch.num_rows - 1)
         for name, kind in zip(batch.schema.names, batch.schema.types, strict=True):
             if name in columns:
                 if (found := cells(batch[name], missing)) is None:
@@ -223,36 +249,34 @@ def survey(
                 else:
                     columns[name].add(found, rows + 1)
         rows += batch.num_rows
-        last = batch.slice(batch.num_rows - 1)
-    settle(columns.values(), decimal, table.delimiter, missing)
-    return Survey(rows, columns, unreadable, tuple(missing), _total(last, columns))
+    settle(columns.values(), decimal, table.delimiter, missing, numbers)
+    return Survey(rows, columns, unreadable, tuple(missing), total)
 
 
-def _total(last: pa.RecordBatch, columns: dict[str, Column]) -> str | None:
-    """A word for a total in the last row that no other row has."""
-    for name, column in columns.items():
-        found = cells(last[name])
-        text = found[0].as_py() if found is not None and pa.types.is_string(found.type) else None
-        if text and text.rstrip(" :").lower() in _TOTALS and column.counts[text] == 1:
-            return str(text)
-    return None
-
-
-def settle(found: Iterable[Column], decimal: str | None, delimiter: str, missing: Sequence[str] = ()) -> None:
+def settle(
+    found: Iterable[Column],
+    decimal: str | None,
+    delimiter: str,
+    missing: Sequence[str] = (),
+    numbers: Collection[str] = (),
+) -> None:
     """Decide which columns are numbers, and how they are written.
 
     A column's own cells decide about its decimal mark; where all of them can be read both ways (1.234), the other
-    columns do; where these do not say either, a comma goes with semicolons between the cells.
+    columns do; where these do not say either, a comma goes with semicolons between the cells. Digits with leading zeros
+    (01067) are codes, and so text, unless the column is one of `numbers`.
     """
     columns = list(found)
     point, comma = (sum(column.readings[mark].only for column in columns) for mark in MARKS)
     usual = COMMA if comma > point or (comma == point and delimiter == ";") else POINT
     for column in columns:
+        if column.code and column.name not in numbers:
+            continue
         ours, theirs = (column.readings[mark].only for mark in MARKS)
         likely = decimal or (usual if ours == theirs else POINT if ours > theirs else COMMA)
         for mark in sorted(MARKS, key=lambda mark: mark != likely):
             if not column.is_number and _holds_numbers(column, column.readings[mark]):
-                column.notation = Notation(mark, (*missing, *column.readings[mark].odd))
+                column.notation = Notation(mark, (*missing, *column.readings[mark].odd), column.unit or "")
                 column.filled = column.readings[mark].cells
 
 
@@ -270,10 +294,16 @@ def _holds_numbers(column: Column, reading: Reading) -> bool:
 def notes(found: Survey) -> list[str]:
     """What was read in another way than it stands there: a sentence for each column, or for many that are alike."""
     styles: dict[str, list[Column]] = {}
-    said = [] if found.total is None else [f"the last row looks like a total ({shown(found.total)}): delete it if so."]
+    said = [] if found.total is None else [f"the last row is a total ({shown(found.total)}), and is not used."]
     for column in found.columns.values():
+        if column.code:
+            said.append(
+                f"{column.name}: read as codes, not as numbers, because of leading zeros ({shown(column.code)})."
+            )
         if column.notation is None:
             continue
+        if column.notation.unit:
+            said.append(f"{column.name}: read as numbers with the unit {shown(column.notation.unit)}.")
         if column.reading.example and (how := style(column.reading.example[0], column.notation.decimal)):
             styles.setdefault(how, []).append(column)
         if words := {**column.unclear, **column.reading.odd}:

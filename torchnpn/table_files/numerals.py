@@ -6,6 +6,7 @@ A cell such as 1,234 can be read both ways, so the decimal mark is decided for a
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -24,12 +25,21 @@ MISSING_AMONG_NUMBERS = (  # these can be values of a column of text: + and - ar
     *("not applicable", "no data", "no value", "n/d", "n.d.", "nd", "nil", "void", "empty", "blank", "error", "tbd"),
     *("keine angabe", "unbekannt", "inconnu"),
 )
+TOTALS = tuple(  # the label of a row that sums up the others
+    f"{word}{end}"
+    for word in (
+        *("total", "totals", "grand total", "sum", "summe", "gesamt", "gesamtsumme", "insgesamt", "somme", "totale"),
+        *("suma", "average", "mean", "durchschnitt", "mittelwert", "moyenne"),
+    )
+    for end in ("", ":", " :")
+)
 _SPACE = r"[ \t\x{00a0}\x{202f}\x{2009}]"
 _MINUS = r"\-\x{2212}\x{2013}"
 _CURRENCY = (
     r"(?:(?:US|R|C|A|NZ|HK|S)?\$|[€£¥₹₽₩₺₫₴₦฿₪]|(?i:USD|EUR|GBP|CHF|JPY|CNY|INR|AUD|CAD|NZD|SEK|NOK|DKK|PLN|CZK|HUF|"
     r"RUB|BRL|ZAR|MXN|KRW|SGD|HKD|TRY|ISK|ILS|THB|SFr|Fr|kr|zł|Kč|Rs)\.?)"
 )
+_UNIT = r"[\pL\p{Sc}°][^\d\s,;()]{0,14}"  # a word, with signs such as km/h or m²
 PLAIN = r"(?i)^[+-]?((\d+\.?\d*|\.\d+)(e[+-]?\d+)?|inf|infinity)$"
 
 
@@ -101,6 +111,7 @@ def style(text: str, decimal: str) -> str:
         "decimal comma": decimal == COMMA,
         "percent signs": "%" in text,
         "negatives in parentheses": text.endswith(")"),
+        "trailing minus signs": bool(re.search(r"\d[-−–]$", text)),
         "currency": bool(pc.match_substring_regex(one, _CURRENCY)[0].as_py()),
         "thousands separators": decimal == POINT
         and bool(pc.match_substring_regex(one, rf"\d(?:,|'|’|{_SPACE})\d")[0].as_py()),
@@ -114,6 +125,7 @@ class Notation:
 
     decimal: str = POINT
     missing: tuple[str, ...] = ()  # words for a missing cell, beside the usual ones
+    unit: str = ""  # word behind the numbers, such as kg
 
     def read(self, found: pa.Array) -> tuple[pa.Array, pa.Array]:
         """Cells as float64 with null where missing, and whether each cell is text that is no number.
@@ -125,7 +137,7 @@ class Notation:
             return found, np.zeros(len(found), bool)
         if self.decimal == POINT and (numbers := as_plain(found)) is not None:
             return numbers, np.zeros(len(found), bool)
-        texts = self.without_missing(found)
+        texts = without_unit(self.without_missing(found), self.unit)
         if self.decimal == COMMA and (numbers := as_simple(texts, COMMA)) is not None:
             return numbers, np.zeros(len(found), bool)
         own, other = (parse(texts, decimal) for decimal in (self.decimal, other_mark(self.decimal)))
@@ -136,11 +148,12 @@ class Notation:
 
     def without_missing(self, found: pa.Array) -> pa.Array:
         """Cells of text, with null for words that mean a missing number."""
-        return blanked(found, (*MISSING_AMONG_NUMBERS, *self.missing))
+        return blanked(found, (*MISSING_AMONG_NUMBERS, *TOTALS, *self.missing))
 
     def state(self) -> dict[str, Any]:
         """Plain values, for a model file; nothing for the usual notation."""
-        return {} if self == Notation() else {"decimal": self.decimal, "missing": list(self.missing)}
+        unit = {"unit": self.unit} if self.unit else {}
+        return {} if self == Notation() else {"decimal": self.decimal, "missing": list(self.missing), **unit}
 
     @classmethod
     def from_state(cls, state: object) -> Notation:
@@ -148,9 +161,11 @@ class Notation:
         match state:
             case {} if not state:
                 return cls()
-            case {"decimal": ("." | ",") as decimal, "missing": list(missing), **rest} if not rest:
-                if all(isinstance(word, str) for word in missing) and len(missing) <= 1_000:
-                    return cls(decimal, tuple(missing))
+            case {"decimal": ("." | ",") as decimal, "missing": list(missing), **rest} if not rest.keys() - {"unit"}:
+                unit = rest.get("unit", "")
+                is_unit = isinstance(unit, str) and len(unit) <= 20
+                if is_unit and all(isinstance(word, str) for word in missing) and len(missing) <= 1_000:
+                    return cls(decimal, tuple(missing), str(unit))
         raise ValueError("The notation of a column or a target should have a decimal mark and words for missing cells.")
 
 
@@ -165,6 +180,21 @@ def blanked(texts: pa.Array, words: Sequence[str]) -> pa.Array:
     """Texts with null for these words, in any case of their Latin letters."""
     lower = pc.ascii_lower(pa.array(words, pa.string()))
     return pc.if_else(pc.is_in(pc.ascii_lower(texts), lower), None, texts)
+
+
+def unit_of(texts: pa.Array) -> str | None:
+    """The word behind the first cell that is a number with a word behind it, such as kg in 12 kg; None without one."""
+    parts = pc.extract_regex(texts, rf"^[+{_MINUS}]?\d[\d.,]*{_SPACE}*(?P<unit>{_UNIT})$")
+    units = pc.struct_field(parts, "unit").drop_null()
+    units = units.filter(pc.invert(pc.match_substring_regex(units, rf"^(?:{_CURRENCY}|[eE])$")))
+    return str(units[0].as_py()) if len(units) else None
+
+
+def without_unit(texts: pa.Array, unit: str | None) -> pa.Array:
+    """Texts without this word at their ends, where a digit stands before it."""
+    if not unit:
+        return texts
+    return pc.replace_substring_regex(texts, rf"(\d){_SPACE}*{re.escape(unit)}$", r"\1")
 
 
 def as_plain(texts: pa.Array) -> pa.Array | None:

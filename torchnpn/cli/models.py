@@ -1,19 +1,33 @@
-"""A few words about a column and a network, for `npn info` and the report."""
+"""Model files that `npn fit` wrote: how commands load one, and a few words about its columns and its network."""
 
 from __future__ import annotations
 
-from torchnpn import tables
+from pathlib import Path
+
+from torchnpn import io, tables
+from torchnpn.cli.errors import fail
 
 _SHOWN = 4
 
 
-def describe_column(column: tables.Number | tables.Category, seen: tables.Column | None = None) -> str:
-    """What a column holds, with its range where its survey is at hand."""
+def load_model(path: Path) -> tables.TableModel:
+    """The model in a file, or one line about what else it holds."""
+    model = io.load(path)
+    if not isinstance(model, tables.TableModel):
+        fail(
+            f"{path} holds a {type(model).__name__}, without the columns of a table. Use it in Python: npn.load(path)."
+        )
+    return model
+
+
+def describe_column(column: tables.Number | tables.Category) -> str:
+    """What a column holds."""
     if isinstance(column, tables.Number):
         words = " with a decimal comma" if column.notation.decimal == "," else ""
-        if seen is None:
+        if column.range is None:
             return f"numbers{words}"
-        return f"numbers{words} from {tables.people_read(seen.low)} to {tables.people_read(seen.high)}"
+        low, high = map(tables.people_read, column.range)
+        return f"numbers{words} from {low} to {high}"
     values = ", ".join(column.values[:_SHOWN]) + (", …" if len(column.values) > _SHOWN else "")
     return f"one of {len(column.values)}{' or other' if column.has_other else ''}: {values}"
 

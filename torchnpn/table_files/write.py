@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import errno
 import gzip
 import io
 import os
@@ -20,10 +19,11 @@ import pyarrow.csv
 import pyarrow.parquet
 from numpy.typing import NDArray
 
+from torchnpn._files import whole_file
 from torchnpn._text import shown
-from torchnpn.tables.errors import TableError
-from torchnpn.tables.formats import is_gzip, written_format
-from torchnpn.tables.numerals import MARKS, parse
+from torchnpn.table_files.errors import TableError
+from torchnpn.table_files.formats import is_gzip, written_format
+from torchnpn.table_files.numerals import MARKS, parse
 
 DIGITS = 7  # of the predictions in a CSV file
 _CONTROL = r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]"  # all but tab and the ends of lines
@@ -99,24 +99,14 @@ class Writer(Protocol):
 
 
 @contextmanager
-def whole_file(path: Path) -> Iterator[IO[bytes]]:
-    """A file that takes its name when all is written, and leaves no trace otherwise.
-
-    What is not a file (a device, a pipe) is written to as it is.
-    """
-    if path.is_dir():
-        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
-    if path.exists() and not path.is_file():
+def _output(path: Path) -> Iterator[IO[bytes]]:
+    """A whole file; what is not a file (a device, a pipe) is written to as it is."""
+    if path.exists() and not path.is_file() and not path.is_dir():
         with open(path, "wb", opener=_without_waiting) as device:
             yield device
         return
-    beside = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-    try:
-        with open(beside, "wb") as file:
-            yield file
-        beside.replace(path)
-    finally:
-        beside.unlink(missing_ok=True)
+    with whole_file(path) as file:
+        yield file
 
 
 def _without_waiting(path: str, flags: int) -> int:
@@ -131,7 +121,7 @@ def table_writer(path: Path, schema: pa.Schema, raw: bool = False) -> Iterator[W
     """A writer to a new file, in the format that the ending of its name asks for; `raw` is about names in CSV files."""
     kind = written_format(path)
     with ExitStack() as stack:
-        file = stack.enter_context(whole_file(path))
+        file = stack.enter_context(_output(path))
         if kind == "parquet":
             yield _Parquet(stack.enter_context(pa.parquet.ParquetWriter(file, schema)))
         else:
