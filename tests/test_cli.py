@@ -13,7 +13,7 @@ from test_plots import assert_stands_alone
 from test_report import BROWSER, DARK, looked_at
 
 import torchnpn as npn
-from torchnpn import datasets, io, tables
+from torchnpn import datasets, io, table_files, tables
 
 
 @pytest.fixture(scope="module")
@@ -126,8 +126,8 @@ def test_predictions_do_not_depend_on_batches_formats_or_order(folder, tmp_path,
     assert whole.splitlines()[0] == "y_mean,y_std,y_low,y_high" and len(whole.splitlines()) == 41
     other = pd.read_csv(folder / "new.csv").iloc[:, ::-1].assign(more=1)
     other.to_csv(tmp_path / "other.csv", index=False)
-    monkeypatch.setattr(tables.read, "_BLOCK_BYTES", 600)
-    monkeypatch.setattr(tables.read, "BATCH_ROWS", 7)
+    monkeypatch.setattr(table_files.read, "_BLOCK_BYTES", 600)
+    monkeypatch.setattr(table_files.read, "BATCH_ROWS", 7)
     for again in (tmp_path / "other.csv", folder / "new.parquet"):
         text = done("predict", folder / "number.npn", again, "--bare")
         both = [np.array([line.split(",") for line in t.splitlines()[1:]], float) for t in (whole, text)]

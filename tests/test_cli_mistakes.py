@@ -19,7 +19,7 @@ import pytest
 from commands import BARE, QUICK, filled, frame, refused, run
 
 import torchnpn as npn
-from torchnpn import io, tables
+from torchnpn import io, table_files, tables
 
 WITH_PACKAGE = {**os.environ, "PYTHONPATH": str(Path(npn.__file__).parent.parent)}
 IS_ROOT = hasattr(os, "geteuid") and os.geteuid() == 0
@@ -84,7 +84,7 @@ def test_tables_that_cannot_be_predicted(folder, tmp_path, change, words):
 
 
 def test_an_error_in_a_later_batch_leaves_the_earlier_file(folder, tmp_path, monkeypatch):
-    monkeypatch.setattr(tables.read, "_BLOCK_BYTES", 600)
+    monkeypatch.setattr(table_files.read, "_BLOCK_BYTES", 600)
     new = pd.read_csv(folder / "new.csv").astype({"x": object})
     new.loc[38, "x"] = "oops"
     new.to_csv(tmp_path / "new.csv", index=False)
@@ -176,7 +176,7 @@ def test_an_unexpected_error_is_one_line_and_can_be_traced(folder, monkeypatch):
     def broken(*_, **__):
         raise KeyError("\x1b[31msurprise")
 
-    monkeypatch.setattr(tables, "open_table", broken)
+    monkeypatch.setattr(table_files, "open_table", broken)
     line = refused("predict", folder / "number.npn", folder / "new.csv")
     assert "unexpected KeyError" in line and "NPN_TRACEBACK=1" in line and "\x1b" not in line
     monkeypatch.setenv("NPN_TRACEBACK", "1")

@@ -14,14 +14,14 @@ from scipy import stats
 from sklearn.metrics import log_loss
 
 import torchnpn as npn
-from torchnpn import io, tables
+from torchnpn import io, table_files, tables
 from torchnpn.tables import target
 
 RNG = np.random.default_rng(0)
 SCHEMA = tables.Schema((tables.Number("x", 1.5), tables.Category("z", ("u", "v", "w"), has_other=True)))
 
 
-def content(table: tables.Table) -> dict[str, list]:
+def content(table: table_files.Table) -> dict[str, list]:
     return pa.Table.from_batches(table.batches()).to_pydict()
 
 
@@ -98,17 +98,17 @@ ROWS = pa.table({"a": ["u", "v, w", None, 'say "so"'], "b": [1.5, None, 1 / 3, -
 
 @pytest.mark.parametrize("name", ["o.csv", "o.csv.gz", "o.tsv", "o.parquet"])
 def test_what_is_written_can_be_read(tmp_path, name):
-    with tables.table_writer(tmp_path / name, ROWS.schema) as writer:
+    with table_files.table_writer(tmp_path / name, ROWS.schema) as writer:
         for batch in ROWS.to_batches(max_chunksize=2):
             writer.write(batch)
     assert [path.name for path in tmp_path.iterdir()] == [name]
-    again = content(tables.open_table(tmp_path / name))
+    again = content(table_files.open_table(tmp_path / name))
     assert [x or None for x in again["a"]] == ROWS["a"].to_pylist()
     assert [None if x in ("", None) else float(x) for x in again["b"]] == ROWS["b"].to_pylist()
 
 
 def test_plain_cells_have_no_quotation_marks(tmp_path):
-    with tables.table_writer(tmp_path / "o.csv", ROWS.schema) as writer:
+    with table_files.table_writer(tmp_path / "o.csv", ROWS.schema) as writer:
         writer.write(ROWS.to_batches(max_chunksize=1)[0])
     assert (tmp_path / "o.csv").read_text() == "a,b,c\nu,1.5,1\n"
 
@@ -118,7 +118,7 @@ def test_a_failure_leaves_the_earlier_file(tmp_path, name):
     (path := tmp_path / name).write_text("earlier")
 
     def fail():
-        with tables.table_writer(path, ROWS.schema) as writer:
+        with table_files.table_writer(path, ROWS.schema) as writer:
             writer.write(ROWS.to_batches()[0])
             raise KeyboardInterrupt
 
@@ -129,9 +129,14 @@ def test_a_failure_leaves_the_earlier_file(tmp_path, name):
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="no such device")
-def test_a_full_disk_is_noticed():
-    with pytest.raises(OSError, match="No space left"), tables.whole_file(Path("/dev/full")) as file:
-        file.write(b"x" * 100_000)
+def test_a_full_disk_is_noticed(tmp_path):
+    (full := tmp_path / "full.csv").symlink_to("/dev/full")
+    numbers = pa.record_batch({"x": np.arange(100_000)})
+    with (
+        pytest.raises(OSError, match="No space left"),
+        table_files.table_writer(full, numbers.schema) as out,
+    ):
+        out.write(numbers)
 
 
 # The model ----------------------------------------------------------------------------------------------------------

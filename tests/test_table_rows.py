@@ -7,14 +7,14 @@ import pytest
 from scipy import stats
 from test_tables import RNG, written
 
-from torchnpn import tables
-from torchnpn.tables import TableError, read
+from torchnpn import table_files, tables
+from torchnpn.table_files import TableError, read
 
 
 def test_the_sample_is_even_and_whole_rows(tmp_path, monkeypatch):
     monkeypatch.setattr(read, "_BLOCK_BYTES", 500)
     table = written(tmp_path, "x,y\n" + "".join(f"{i},{i if i % 2 else ''}\n" for i in range(400)))
-    found = tables.survey(table)
+    found = table_files.survey(table)
     column = tables.find_column(found, "y", "auto")
     found_schema, _ = tables.find_schema(found, "y")
     (number,) = found_schema.columns
@@ -31,7 +31,7 @@ def test_the_sample_is_even_and_whole_rows(tmp_path, monkeypatch):
 def test_a_file_that_changes_between_readings(tmp_path):
     lines = [f"{i},{i}\n" for i in range(100)]
     table = written(tmp_path, "x,y\n" + "".join(lines))
-    found = tables.survey(table)
+    found = table_files.survey(table)
     column, (found_schema, _) = tables.find_column(found, "y", "auto"), tables.find_schema(found, "y")
     for changed, word in ((lines[:50], "shrank"), (lines * 2, "grew")):
         table.path.write_text("x,y\n" + "".join(changed))

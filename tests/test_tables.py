@@ -12,18 +12,18 @@ import pyarrow.parquet
 import pytest
 from scipy import stats
 
-from torchnpn import tables
-from torchnpn.tables import TableError, read
+from torchnpn import table_files, tables
+from torchnpn.table_files import TableError, read
 
 RNG = np.random.default_rng(0)
 
 
-def written(folder: Path, text: str | bytes, name: str = "data.csv") -> tables.Table:
+def written(folder: Path, text: str | bytes, name: str = "data.csv") -> table_files.Table:
     (path := folder / name).write_bytes(text.encode() if isinstance(text, str) else text)
-    return tables.open_table(path)
+    return table_files.open_table(path)
 
 
-def content(table: tables.Table) -> dict[str, list]:
+def content(table: table_files.Table) -> dict[str, list]:
     return pa.Table.from_batches(table.batches()).to_pydict()
 
 
@@ -83,14 +83,14 @@ def test_bad_files_say_what_is_wrong(tmp_path, name, data, words):
 
 def test_a_file_that_is_not_there_or_a_folder(tmp_path):
     with pytest.raises(FileNotFoundError):
-        tables.open_table(tmp_path / "none.csv")
+        table_files.open_table(tmp_path / "none.csv")
     with pytest.raises(IsADirectoryError):
-        tables.open_table(tmp_path)
+        table_files.open_table(tmp_path)
 
 
 def test_missing_cells_are_recognised():
     words = ["", "\u00a0", "NA", "n.a.", "NaN", "#DIV/0!", "None", "?", "0", "nano", " x "]
-    assert tables.cells(pa.array(words)).to_pylist() == [None] * 8 + ["0", "nano", "x"]
+    assert table_files.cells(pa.array(words)).to_pylist() == [None] * 8 + ["0", "nano", "x"]
 
 
 def test_parquet_types(tmp_path):
@@ -107,8 +107,8 @@ def test_parquet_types(tmp_path):
         }
     )
     pa.parquet.write_table(table, tmp_path / "a.parquet")
-    (batch,) = tables.open_table(tmp_path / "a.parquet").batches()
-    found = {name: tables.cells(batch[name]) for name in batch.schema.names}
+    (batch,) = table_files.open_table(tmp_path / "a.parquet").batches()
+    found = {name: table_files.cells(batch[name]) for name in batch.schema.names}
     assert {name: None if cells is None else cells.to_pylist() for name, cells in found.items()} == {
         "int": [1.0, None],
         "float": [1.5, None],
@@ -136,7 +136,7 @@ def test_types_are_those_of_the_whole_file(tmp_path, monkeypatch):
     """Text in the last of many blocks makes the column text, with all its values; a single word among numbers not."""
     monkeypatch.setattr(read, "_BLOCK_BYTES", 200)
     table = written(tmp_path, "x,y,z\n" + "1,2,0\n" * 500 + "1,two,1\n" + "1,3,two\n" * 29)
-    found = tables.survey(table)
+    found = table_files.survey(table)
     assert found.rows == 530
     assert found.columns["x"].is_number and found.columns["x"].is_constant
     z = found.columns["z"]
@@ -144,7 +144,7 @@ def test_types_are_those_of_the_whole_file(tmp_path, monkeypatch):
     assert z.counts == {"0": 500, "1": 1, "two": 29}
     y = found.columns["y"]
     assert y.is_number and y.filled == 529 and (y.low, y.high) == (2, 3)
-    assert tables.notes(found) == ["y: 'two' among numbers taken as missing."]
+    assert table_files.notes(found) == ["y: 'two' among numbers taken as missing."]
 
 
 def test_columns_left_out_are_named_with_a_reason(tmp_path):
@@ -153,7 +153,7 @@ def test_columns_left_out_are_named_with_a_reason(tmp_path):
         f"{i * i},{'uvw'[i % 3]},7,,2020-01-{i % 28 + 1:02},id {i},{spoilt[i]},{i % 2},{i},{i + 7}" for i in range(100)
     ]
     table = written(tmp_path, "amount,text,same,empty,date,name,spoilt,y,,Policy_ID\n" + "\n".join(rows))
-    survey = tables.survey(table)
+    survey = table_files.survey(table)
     found, left_out = tables.find_schema(survey, "y")
     assert found.names == ("amount", "text")
     reasons = dict(left_out)
@@ -167,12 +167,14 @@ def test_columns_left_out_are_named_with_a_reason(tmp_path):
 
 def test_nothing_left_to_learn_from(tmp_path):
     with pytest.raises(TableError, match="No column is left to learn from: 'x' holds one value only"):
-        tables.find_schema(tables.survey(written(tmp_path, "x,y\n1,2\n1,3\n")), "y")
+        tables.find_schema(table_files.survey(written(tmp_path, "x,y\n1,2\n1,3\n")), "y")
 
 
 def test_categories_are_one_hot_by_frequency(tmp_path):
     cells = ["b"] * 5 + ["a"] * 5 + ["c"] * 7 + [""]
-    found, _ = tables.find_schema(tables.survey(written(tmp_path, "x,y\n" + "".join(f"{x},1\n" for x in cells))), "y")
+    found, _ = tables.find_schema(
+        table_files.survey(written(tmp_path, "x,y\n" + "".join(f"{x},1\n" for x in cells))), "y"
+    )
     assert found.columns == (tables.Category("x", ("c", "a", "b")),)
     encoded = found.encode(pa.RecordBatch.from_pydict({"x": ["a", "c", None, "new"]}))
     np.testing.assert_array_equal(encoded, [[0, 1, 0], [1, 0, 0], [np.nan] * 3, [np.nan] * 3])
@@ -186,7 +188,9 @@ def test_two_values_make_one_input():
 
 def test_rare_and_new_categories_are_other(tmp_path):
     cells = [f"v{i}" for i in range(100)] * 2 + ["v7"] * 5
-    found, _ = tables.find_schema(tables.survey(written(tmp_path, "x,y\n" + "".join(f"{x},1\n" for x in cells))), "y")
+    found, _ = tables.find_schema(
+        table_files.survey(written(tmp_path, "x,y\n" + "".join(f"{x},1\n" for x in cells))), "y"
+    )
     (column,) = found.columns
     assert len(column.values) == 64 and column.values[0] == "v7" and column.has_other
     encoded = found.encode(pa.RecordBatch.from_pydict({"x": ["v99", "unheard of", None, "v7"]}))
@@ -199,7 +203,7 @@ def test_large_numbers_keep_their_differences(tmp_path):
     """Seconds since 1970 in float32 would be whole minutes."""
     times = 1.7e9 + RNG.integers(0, 10_000, 50)
     table = written(tmp_path, "t,y\n" + "".join(f"{t:.0f},{i}\n" for i, t in enumerate(times)))
-    found, _ = tables.find_schema(tables.survey(table), "y")
+    found, _ = tables.find_schema(table_files.survey(table), "y")
     (batch,) = table.batches()
     np.testing.assert_allclose(np.diff(found.encode(batch)[:, 0]), np.diff(times), atol=1e-2)
 
@@ -289,7 +293,7 @@ def test_the_kind_of_a_target(values, family):
 
 def read_target(folder: Path, cells: list[str], family: str = "auto") -> tuple:
     table = written(folder, "x,y\n" + "".join(f"{i},{cell}\n" for i, cell in enumerate(cells)))
-    found = tables.survey(table)
+    found = table_files.survey(table)
     column = tables.find_column(found, "y", family)
     found_schema, _ = tables.find_schema(found, "y")
     rows = tables.load(table, found_schema, column, column.filled)
@@ -309,10 +313,10 @@ def test_classes_keep_their_names(tmp_path, cells, classes, codes):
     assert (about.family, about.classes) == ("class", classes)
     np.testing.assert_array_equal(y, codes * 5)
     assert "y is taken as 2 classes" in tables.sentence(about, kind)
-    again = about.encode(tables.cells(pa.array([cells[0], None])), 1)
+    again = about.encode(table_files.cells(pa.array([cells[0], None])), 1)
     np.testing.assert_array_equal(again, [codes[0], np.nan])
     with pytest.raises(TableError, match="'7' in row 4, which is none of the model's classes"):
-        about.encode(tables.cells(pa.array(["7"])), 4)
+        about.encode(table_files.cells(pa.array(["7"])), 4)
 
 
 def test_numbers_can_be_asked_to_be_classes(tmp_path):

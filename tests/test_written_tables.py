@@ -13,8 +13,9 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from torchnpn import tables
-from torchnpn.tables import numerals, rewritten
+from torchnpn import table_files, tables
+from torchnpn.table_files import numerals
+from torchnpn.tables import rewritten
 
 ROWS = 14  # of every table below; a target needs ten
 
@@ -332,9 +333,9 @@ CASES = [
 
 
 def read(path, options):
-    table = tables.open_table(path)
-    found = tables.survey(table, **options)
-    said = [*filter(None, [table.note]), *tables.notes(found)]
+    table = table_files.open_table(path)
+    found = table_files.survey(table, **options)
+    said = [*filter(None, [table.note]), *table_files.notes(found)]
     return table, found, said
 
 
@@ -345,7 +346,7 @@ def test_a_table_is_read_as_a_person_would(case, tmp_path):
     (batch,) = table.batches()
     for name, expected in case.columns.items():
         column = found.columns[name]
-        cells = tables.cells(batch[name], case.options.get("missing", ()))
+        cells = table_files.cells(batch[name], case.options.get("missing", ()))
         if column.is_number:
             values = tables.Number(name, 0.0, column.notation).encode(cells, 1)[: len(expected), 0]
             np.testing.assert_allclose(values, [NAN if x is None else x for x in expected], rtol=1e-6)
@@ -396,8 +397,8 @@ def test_excel_workbooks(tmp_path, monkeypatch, installed):
     if not installed:
         monkeypatch.setitem(__import__("sys").modules, "openpyxl", None)
         (path := tmp_path / "a.xlsx").write_bytes(b"PK\x03\x04")
-        with pytest.raises(tables.TableError, match="pip install openpyxl"):
-            tables.open_table(path)
+        with pytest.raises(table_files.TableError, match="pip install openpyxl"):
+            table_files.open_table(path)
         return
     openpyxl = pytest.importorskip("openpyxl")
     book = openpyxl.Workbook()
@@ -405,11 +406,11 @@ def test_excel_workbooks(tmp_path, monkeypatch, installed):
         book.active.append(row)
     book.save(content := BytesIO())
     (path := tmp_path / "a.xlsx").write_bytes(content.getvalue())
-    (batch,) = tables.open_table(path).batches()
+    (batch,) = table_files.open_table(path).batches()
     assert batch.to_pydict() == {"name": ["u", "v", "w"], "price": ["1.5", None, "3"]}
     path.write_bytes(content.getvalue()[:500])
-    with pytest.raises(tables.TableError, match="not a whole Excel file"):
-        tables.open_table(path)
+    with pytest.raises(table_files.TableError, match="not a whole Excel file"):
+        table_files.open_table(path)
 
 
 def test_the_fast_way_reads_what_the_long_way_reads():
@@ -451,35 +452,35 @@ def test_a_new_file_may_be_written_in_another_way(tmp_path, old, new, rows):
         "share": (rng.uniform(0, 1, 30).round(2), 2),
     }
 
-    def table(way: str, rows: int) -> tables.Table:
+    def table(way: str, rows: int) -> table_files.Table:
         delimiter, write = WAYS[way]
         lines = [values] + [[f'"{write(x[i], d)}"' for x, d in values.values()] for i in range(rows)]
         path = tmp_path / "table.csv"
         path.write_text("".join(delimiter.join(line) + "\n" for line in lines), encoding="utf-8")
-        return tables.open_table(path)
+        return table_files.open_table(path)
 
-    schema, _ = tables.find_schema(tables.survey(table(old, 30)), "nothing")
+    schema, _ = tables.find_schema(table_files.survey(table(old, 30)), "nothing")
     known = [rewritten.Known(column.name, column.notation, column.origin, column.range) for column in schema.columns]
     other = table(new, rows)
     (batch,) = other.batches()
     found = rewritten.notations(known, batch, other.delimiter)
     for name, (wanted, _) in values.items():
-        read, _ = found[name].read(tables.cells(batch[name]))
+        read, _ = found[name].read(table_files.cells(batch[name]))
         np.testing.assert_allclose(read.to_numpy(), wanted[:rows])
 
 
 @pytest.mark.parametrize("end", ["", "\n"])
 def test_a_quotation_mark_that_never_closes_is_named(tmp_path, end):
     (path := tmp_path / "data.csv").write_text('a,b\n1,x\n2,"y\n' + "3,z\n" * 20 + f"4,z{end}")
-    with pytest.raises(tables.TableError, match="quotation mark before 'y' never closes"):
+    with pytest.raises(table_files.TableError, match="quotation mark before 'y' never closes"):
         read(path, {})
 
 
 def test_a_long_cell_below_the_header_is_read(tmp_path):
     (path := tmp_path / "data.csv").write_text("a,b\n1," + "x" * 300_000 + "\n2,y\n")
-    assert tables.survey(tables.open_table(path)).rows == 2
+    assert table_files.survey(table_files.open_table(path)).rows == 2
 
 
 def test_a_quoted_cell_of_several_lines_may_be_the_last(tmp_path):
     (path := tmp_path / "data.csv").write_text('a,b\n1,x\n2,"y\nand z\n"\n')
-    assert tables.survey(tables.open_table(path)).rows == 2
+    assert table_files.survey(table_files.open_table(path)).rows == 2
