@@ -47,7 +47,7 @@ class Adversary:
 
     def __init__(self, model: nn.Module, likelihood: Likelihood, radius: Any) -> None:
         self.model, self.likelihood, self.replicas = model, likelihood, count_replicas(model)
-        self.radius = radii(radius, self.replicas, next(model.parameters()))
+        self.radius = radius_per_replica(radius, self.replicas, next(model.parameters()))
         if self.replicas == 1:
             self.radius = self.radius.view(1, 1)
 
@@ -64,7 +64,7 @@ class Adversary:
         return batch._replace(x=x._replace(mean=mean) if isinstance(batch.x, Moments) else mean)
 
 
-def radii(radius: Any, replicas: int, like: Tensor) -> Tensor:  # (replicas, 1, 1)
+def radius_per_replica(radius: Any, replicas: int, like: Tensor) -> Tensor:  # (replicas, 1, 1)
     """`Recipe.adversarial` as a tensor beside another."""
     given = torch.as_tensor(radius, dtype=like.dtype, device=like.device)
     if given.shape not in ((), (replicas,)):

@@ -36,13 +36,14 @@ from torchnpn.likelihoods.limits import LOG_MEAN, LOG_VARIANCE
 from torchnpn.moments import Moments
 from torchnpn.nn import Linear, MeanAndNoise, ReLU, Sequential
 from torchnpn.nn.chain import Chain, chain_of
-from torchnpn.priors import EmpiricalBayes, IsotropicGaussian, Prior, kl
-from torchnpn.training.adversarial import radii, step_along
+from torchnpn.priors import EmpiricalBayes, IsotropicGaussian, Prior
+from torchnpn.training.adversarial import radius_per_replica, step_along
 from torchnpn.training.data import Rows
 from torchnpn.training.epoch import DevicePlan, HostPlan
 from torchnpn.training.graph import SideStream
 from torchnpn.training.optimizer import AdamUpdate, Averages, TorchUpdate
 from torchnpn.training.recipe import ADAM, Recipe
+from torchnpn.training.steps import Steps
 
 MOST_WEIGHTS = 20_000  # of a chain in numpy; above, torch's products are worth its overhead
 
@@ -68,18 +69,14 @@ class Operations(Protocol):
     def update_(self, i: int, g: Any, a: Any) -> None: ...
 
 
-class ChainSteps:
-    """The algorithm.
+class ChainSteps(Steps):
+    """The algorithm, over operations on a CPU or a CUDA device."""
 
-    Args:
-        operations: On a CPU or a CUDA device.
-        radius: How far rows are moved against their targets, (replicas, 1, 1) or a number; None for not at all.
-    """
+    operations: Operations
+    radius: Tensor | float | None  # how far rows are moved against their targets, a number or (replicas, 1, 1)
 
-    def __init__(self, operations: Operations, radius: Tensor | float | None) -> None:
-        self.operations, self.radius = operations, radius
-
-    def step(self) -> None:
+    def sweep(self) -> None:
+        """Up through the layers and down again, once."""
         ops = self.operations
         a = ops.gather(dropout=self.radius is None)
         if self.radius is not None:
@@ -155,6 +152,7 @@ class NumpyChainSteps(ChainSteps):
     def __init__(
         self, model: Sequential, likelihood: Likelihood, prior: Prior | None, recipe: Recipe, plan: HostPlan
     ) -> None:
+        super().__init__(model, likelihood, prior, recipe, plan)
         heads = _heads(model[-1])
         layers = [cpu.Layer(*_tensors(layer)) for layer in [*list(model)[:-1:2], *heads]]  # type: ignore[arg-type]
         hidden = len(layers) - len(heads)
@@ -163,20 +161,16 @@ class NumpyChainSteps(ChainSteps):
             layers[:hidden], layers[hidden:], own, _prior_setting(prior), self._rows,
             lambda m, s, rows: found(m, s, rows.targets, rows.share),
         )  # fmt: skip
-        super().__init__(self.chain, float(radii(recipe.adversarial, 1, self.chain.flat)) or None)
-        self.plan, self.recipe, self.prior = plan, recipe, prior
-        self.parameters = [self.chain.flat]
-        self.update: NumpyAdam | TorchUpdate = (
+        self.operations, self.parameters, self.host = self.chain, [self.chain.flat], plan
+        self.radius = float(radius_per_replica(recipe.adversarial, 1, self.chain.flat)) or None
+        self.update = (
             NumpyAdam(self.chain, plan)
             if recipe.has_default_optimizer
             else TorchUpdate(self.parameters, recipe, plan.steps, captured=False)
         )
 
-    def begin(self) -> None:
-        pass
-
     def _rows(self) -> cpu.Rows:
-        batch, share = self.plan.next()
+        batch, share = self.host.next()
         x = batch.x
         if scipy.sparse.issparse(x):
             return cpu.Rows(x.toarray(), None, batch.y.numpy(), share.numpy())  # a batch for so few weights is small
@@ -184,25 +178,14 @@ class NumpyChainSteps(ChainSteps):
         return cpu.Rows(mean.numpy(), None if variance is None else variance.numpy(), batch.y.numpy(), share.numpy())
 
     def gradient(self) -> None:
-        """Leave that of `mean loss of the batch + β/N · KL` in the `.grad` of the one flat parameter."""
-        super().step()
-        self.chain.finish_gradient(self.plan.kl_per_row)
-        self.plan.note_total(self.chain.batch_loss)
-
-    def step(self) -> None:
-        self.gradient()
-        if self.recipe.clip_norm is not None:
-            torch.nn.utils.clip_grad_norm_(self.parameters, self.recipe.clip_norm)
-        self.update.step()
-
-    def after(self) -> None:
-        self.update.after()
+        self.sweep()
+        self.chain.finish_gradient(self.host.kl_per_row)
+        self.host.note_total(self.chain.batch_loss)
 
     def divergence(self) -> float:
         return self.chain.divergence()
 
     def release(self) -> None:
-        """Give each module its own memory back."""
         self.chain.release()
 
 
@@ -318,7 +301,8 @@ class TritonChainSteps(ChainSteps):
 
         chain = _chain(model)
         assert isinstance(chain, Chain)
-        self.model, self.likelihood, self.prior, self.plan, self.layers = model, likelihood, prior, plan, chain.layers
+        super().__init__(model, likelihood, prior, recipe, plan)
+        self.on_device, self.layers = plan, chain.layers
         self.parameters = [p for module in (model, likelihood) for p in module.parameters()]
         x = plan.rows.x if isinstance(plan.rows.x, Moments) else Moments(plan.rows.x)
         layers = [
@@ -326,28 +310,27 @@ class TritonChainSteps(ChainSteps):
         ]
         plain, few = layers[-1].activation == "none", layers[-1].b_m.shape[-1] <= triton.MOST_CLASSES
         labels = plan.rows.y if type(likelihood) is ScaledSoftmax and plain and few else None
-        self._own = AdamUpdate([p for p in likelihood.parameters() if p.requires_grad], plan.now)
+        self.own = AdamUpdate([p for p in likelihood.parameters() if p.requires_grad], plan.now)
         self.side = SideStream(plan.device)
         self.chain = triton.TritonChain(
             (x.mean, x.variance), plan, chain.dropout, layers, _prior_setting(prior), ADAM,
             triton.PRECISIONS[recipe.precision], labels, self._loss, self.side,
         )  # fmt: skip
-        radius = radii(recipe.adversarial, plan.replicas, x.mean) if np.any(recipe.adversarial) else None
-        super().__init__(self.chain, radius)
-        self.update = self  # who keeps Adam's averages
-
-    optimizer, scheduler = None, None  # none of torch's
+        attacked = np.any(recipe.adversarial)
+        self.operations = self.chain
+        self.radius = radius_per_replica(recipe.adversarial, plan.replicas, x.mean) if attacked else None
+        self.update = TritonAdam(self)
 
     def begin(self) -> None:
         self.chain.begin()
 
     def step(self) -> None:
-        super().step()
+        self.sweep()
         self.side.join()
 
     def _loss(self, m: Tensor, s: Tensor, learning: bool) -> tuple[Tensor, Tensor]:
         """Gradients by the outputs, by autograd; the likelihood's own parameters take their step at once."""
-        plan, own = self.plan, self._own
+        plan, own = self.on_device, self.own
         with torch.enable_grad():
             m, s = (part.detach().requires_grad_() for part in (m, s))
             rows = self.likelihood.loss(Moments(m, s), plan.rows.y[plan.part(plan.order)]) * plan.part(plan.share)
@@ -357,20 +340,26 @@ class TritonChainSteps(ChainSteps):
             plan.note(rows.detach())
         return g_m, g_s
 
+
+class TritonAdam:
+    """Adam within the kernels of a chain: all that is left to do is to say where its averages are."""
+
+    optimizer, scheduler = None, None  # none of torch's
+
+    def __init__(self, steps: TritonChainSteps) -> None:
+        self._steps = steps
+
+    def step(self) -> None:
+        """The kernels have done it."""
+
     def after(self) -> None:
-        pass
-
-    def divergence(self) -> Tensor | float:
-        return 0.0 if self.prior is None else kl(self.model, self.prior).mean()
-
-    def release(self) -> None:
         pass
 
     @property
     def averages(self) -> list[Averages]:
-        """Adam's, of the parameters of all layers and of the likelihood."""
-        found = self._own.averages
-        for layer, kept in zip(self.layers, self.chain.averages(), strict=True):
+        """Of the parameters of all layers and of the likelihood."""
+        found = self._steps.own.averages
+        for layer, kept in zip(self._steps.layers, self._steps.chain.averages(), strict=True):
             for parameter, (first, second) in zip(_tensors(layer.linear), kept, strict=True):
                 found.append(Averages(parameter, first.view_as(parameter), second.view_as(parameter)))
         return found

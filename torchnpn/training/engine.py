@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 import os
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import torch
@@ -23,41 +23,11 @@ from torchnpn.training.chain import NumpyChainSteps, TritonChainSteps, why_not_n
 from torchnpn.training.data import Loader, Rows, as_batches
 from torchnpn.training.epoch import DevicePlan, EpochSummary, HostPlan
 from torchnpn.training.graph import CapturedCall
-from torchnpn.training.optimizer import Update
 from torchnpn.training.recipe import Recipe
+from torchnpn.training.steps import Steps
 from torchnpn.training.tape import TapeSteps
 
 _log = logging.getLogger("torchnpn")
-
-
-class Steps(Protocol):
-    """How a network's training step is computed: `TapeSteps`, `NumpyChainSteps` or `TritonChainSteps`."""
-
-    @property
-    def plan(self) -> HostPlan | DevicePlan: ...
-
-    @property
-    def parameters(self) -> list[Any]:
-        """All that a step changes."""
-
-    @property
-    def update(self) -> Update:
-        """Who has the state of the optimizer."""
-
-    def begin(self) -> None:
-        """Whatever is to be done at the beginning of an epoch."""
-
-    def step(self) -> None:
-        """One step of the plan."""
-
-    def after(self) -> None:
-        """Whatever the host does after each step."""
-
-    def divergence(self) -> Tensor | float:
-        """The KL as it is now, the mean over replicas."""
-
-    def release(self) -> None:
-        """Give modules their own memory back, where it was borrowed."""
 
 
 class Engine:

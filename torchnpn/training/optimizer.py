@@ -26,6 +26,11 @@ class Averages(NamedTuple):
 class Update(Protocol):
     """Changes parameters by their gradients. Its state is Adam's averages, or an optimizer and a scheduler of torch."""
 
+    def step(self) -> None: ...
+
+    def after(self) -> None:
+        """What the host does after each step."""
+
     @property
     def averages(self) -> list[Averages]: ...
 
@@ -102,7 +107,6 @@ class TorchUpdate:
         self.optimizer.step()
 
     def after(self) -> None:
-        """What the host does after each step."""
         if self.scheduler is not None:
             self.scheduler.step()
 
