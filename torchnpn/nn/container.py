@@ -22,6 +22,7 @@ from torchnpn.nn.inputs import as_moments
 from torchnpn.nn.linear import Linear
 from torchnpn.nn.neurons import Bernoulli, Power, Saturating
 from torchnpn.nn.noise import Dropout, MaskedUnits
+from torchnpn.sparse import SparseBatch
 
 _RELU_LIKE = {"relu", "leaky_relu", "relu6", "elu", "gelu", "silu", "softplus"}
 
@@ -39,7 +40,8 @@ class Sequential(nn.Sequential):
 
     def forward(self, a: Moments | Tensor) -> Moments:
         o = _entering(as_moments(a))
-        if isinstance(o, Moments) and choose.why_not_triton(o.mean) is None:
+        dense_or_sparse = o.values if isinstance(o, SparseBatch) else getattr(o, "mean", None)
+        if isinstance(dense_or_sparse, Tensor) and choose.why_not_triton(dense_or_sparse) is None:
             return _on_cuda(list(self), o)
         for position, module in enumerate(self):
             o = _called(module, o, position)
