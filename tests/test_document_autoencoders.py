@@ -272,7 +272,7 @@ class NoWaiting(TorchDispatchMode):
 def test_a_step_never_makes_the_host_wait(settings, monkeypatch):
     for look in ("is_finite", "are_finite", "is_moderate"):  # which only numbers on a CPU are given
         monkeypatch.setattr(f"torchnpn.maps.careful_linear.{look}", lambda *_: True)
-    monkeypatch.setattr("torchnpn.nn.container._check_variance", lambda _: None)
+    monkeypatch.setattr("torchnpn.nn.container.check_variance", lambda *_: None)
     counts, _ = communities(documents=16)
     settings = replace(settings, **SMALL)
     x, y = settings.inputs(counts), settings.targets(counts)

@@ -369,7 +369,7 @@ def test_mlp_says_what_it_expects():
         nn.mlp([5])
     with pytest.raises(ValueError, match=r"activation expects one of relu.*got 'rulu'"):
         nn.mlp([5, 4, 3], activation="rulu")
-    with pytest.raises(ValueError, match="family expects one of"):
+    with pytest.raises(ValueError, match="family expects a name or a class"):
         nn.mlp([5, 4, 3], "cauchy")
     with pytest.raises(ValueError, match="0 ≤ p < 1"):
         nn.mlp([5, 4, 3], dropout=1.5)

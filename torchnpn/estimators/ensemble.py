@@ -33,11 +33,16 @@ def started(
     return together
 
 
+def trains_one_by_one(device: torch.device) -> bool:
+    """Whether members train faster one after the other than all at once: on a CPU, which one network fills."""
+    return device.type == "cpu"
+
+
 def trainees(network: Sequential, likelihood: Likelihood, seed: int, device: torch.device) -> list[Trainee]:
     """The network and its likelihood as they are, or, where that is faster, each member in memory of its own."""
     network.to(device)
     replicas = replicas_of(network)
-    if not replicas or device.type != "cpu":  # a CPU is filled by one network
+    if not replicas or not trains_one_by_one(device):
         return [Trainee(network, likelihood, seed)]
     return [Trainee(member(network, k), member(likelihood, k), seed + k) for k in range(replicas[0])]
 
