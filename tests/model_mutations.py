@@ -10,13 +10,17 @@ import numpy as np
 import pyarrow as pa
 import torch
 
-from torchnpn import families, likelihoods, nn, tables
-from torchnpn.estimators import (
+from torchnpn import (
     BayesianLogisticRegression,
+    DocumentAutoencoder,
     LinkPredictor,
     NPNAutoencoder,
     NPNClassifier,
     NPNRegressor,
+    families,
+    likelihoods,
+    nn,
+    tables,
 )
 
 ODD: list[Any] = [
@@ -62,7 +66,7 @@ def models() -> dict[str, object]:
             "classifier": NPNClassifier(**fast).fit(X, np.where(y[:, 0] > 0, "yes", "no")),
             "two classifiers": NPNClassifier(n_estimators=2, **fast).fit(X, np.digitize(y[:, 0], [-0.5, 0.5])),
             "autoencoder": NPNAutoencoder(**fast).fit(X),
-            "autoencoder of words": NPNAutoencoder("gamma", **fast).fit(np.floor(abs(3 * X))),
+            "autoencoder of words": DocumentAutoencoder("gamma", **fast).fit(np.floor(abs(3 * X))),
             "logistic": BayesianLogisticRegression().fit(X, y[:, 0] > 0),
             "logistic of three": BayesianLogisticRegression().fit(X, np.digitize(y[:, 0], [-0.5, 0.5])),
             "links": LinkPredictor(negatives=9, random_state=0).fit((X, y**2), [(0, 1), (2, 3)]),
@@ -152,7 +156,7 @@ def asked(model: Any) -> list[np.ndarray]:
     if kind == "LinkPredictor":
         return [model.predict_proba([(0, 1)])]
     x = np.full((1, model.n_features_in_), 0.3)
-    if kind == "NPNAutoencoder":
+    if kind in ("NPNAutoencoder", "DocumentAutoencoder"):
         return [model.transform(x)]
     if kind == "NPNRegressor":
         predictive = model.predict_dist(x)

@@ -6,13 +6,14 @@ import numpy as np
 import pytest
 import scipy.integrate
 import scipy.optimize
+import torch
 from scipy.special import expit, log_expit, logsumexp
 from sklearn.datasets import load_iris
 from sklearn.linear_model import LogisticRegression
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from torchnpn import BayesianLogisticRegression
-from torchnpn.estimators import logistic_posterior
+from torchnpn.estimators import bayesian_logistic, logistic_posterior
 
 METHODS = ("laplace", "variational")
 NODES, MASSES = np.polynomial.hermite_e.hermegauss(80)
@@ -113,7 +114,7 @@ def test_laplace_with_uncertain_features_is_the_optimum():
 @pytest.mark.parametrize("spread", [0.0, 0.3, 2.0, 12.0])
 def test_expectations_under_uncertain_features(spread):
     m = np.linspace(-15, 15, 13)
-    found = logistic_posterior._expected(m, np.full(13, spread**2))
+    found = logistic_posterior._expected(torch.from_numpy(m), torch.full((13,), spread**2, dtype=torch.float64))
     z = np.linspace(-9, 9, 4001)
     mass = np.exp(-0.5 * z**2) / np.exp(-0.5 * z**2).sum()
     a = m[:, None] + spread * z
@@ -211,7 +212,7 @@ def test_predictive_is_close_to_the_rule_of_thumb():
 
 
 @pytest.mark.parametrize("method", METHODS)
-def test_doubt_moves_probabilities_towards_half(method):
+def test_uncertainty_moves_probabilities_towards_half(method):
     X, y = made(50, [2.0, -1.0])
     model = BayesianLogisticRegression(method).fit(X, y)
     point, uncertain = (model.predict_proba(X, variance)[:, 1] for variance in (None, [1.0, 0.0]))
@@ -311,7 +312,7 @@ def test_diagonal_posterior_is_exact_for_features_that_never_meet(method, varian
     y = (np.random.default_rng(0).random(120) < X @ [0.45, 0.3, 0.2, 0.1]).astype(int)
     settings = {"method": method, "fit_intercept": False}
     full = BayesianLogisticRegression(**settings).fit(X, y, X_variance=variance)
-    monkeypatch.setattr(logistic_posterior, "MOST_FEATURES", 3)
+    monkeypatch.setattr(bayesian_logistic, "_MOST_FEATURES", 3)
     diagonal = BayesianLogisticRegression(**settings).fit(X, y, X_variance=variance)
     assert diagonal.covariance_.shape == (1, 4)
     np.testing.assert_allclose(diagonal.coef_, full.coef_, atol=1e-5)
@@ -323,7 +324,7 @@ def test_diagonal_posterior_is_exact_for_features_that_never_meet(method, varian
 def test_diagonal_posterior_has_the_same_optimum(method, monkeypatch):
     X, y = made(200, [1.0, -1.0, 0.5], intercept=0.3)
     full = BayesianLogisticRegression(method, 1.0, tol=1e-9).fit(X, y)
-    monkeypatch.setattr(logistic_posterior, "MOST_FEATURES", 2)
+    monkeypatch.setattr(bayesian_logistic, "_MOST_FEATURES", 2)
     diagonal = BayesianLogisticRegression(method, 1.0, tol=1e-9).fit(X, y)
     np.testing.assert_allclose(diagonal.coef_, full.coef_, atol=1e-5 if method == "laplace" else 0.01)
     assert (diagonal.covariance_[0] <= np.diagonal(full.covariance_[0]) * 1.001).all()

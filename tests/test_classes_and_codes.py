@@ -1,4 +1,4 @@
-"""The classifier and the autoencoder: labels of any type, doubt that means something, codes with a variance."""
+"""The classifier and the autoencoder: labels of any type, uncertainty that means something, codes with a variance."""
 
 from __future__ import annotations
 
@@ -68,12 +68,12 @@ def test_one_class_is_refused():
 
 
 @pytest.mark.slow
-def test_autoencoder_gives_back_what_went_in():
+def test_autoencoder_reconstructs_what_went_in():
     rng = np.random.default_rng(1)
     rows = np.tanh(rng.normal(size=(400, 2)) @ rng.normal(size=(2, 10))) + 0.02 * rng.normal(size=(400, 10)) + 5
     model = NPNAutoencoder(hidden=(20, 2), learning_rate=1e-2, batch_size=100, max_epochs=150, random_state=0).fit(rows)
     code = model.transform_dist(rows)
-    assert isinstance(code, npn.Moments)
+    assert isinstance(code, npn.estimators.ArrayMoments)
     assert code.mean.shape == code.variance.shape == (400, 2)
     assert (code.variance > 0).all()
     np.testing.assert_allclose(model.transform(rows), code.mean, rtol=1e-9)

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from torchnpn import NPNAutoencoder, NPNClassifier, NPNRegressor
+from torchnpn import DocumentAutoencoder, NPNAutoencoder, NPNClassifier, NPNRegressor
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(60, 3))
@@ -24,13 +24,13 @@ CASES = {
         X,
     ),
     "autoencoder": (lambda seed: NPNAutoencoder(dropout=0.2, random_state=seed, **QUICK).fit(X), X),
-    "words": (lambda seed: NPNAutoencoder("gamma", random_state=seed, **QUICK).fit(COUNTS), COUNTS),
-    "masked words": (lambda seed: NPNAutoencoder(loss="bce", random_state=seed, **QUICK).fit(COUNTS), COUNTS),
+    "words": (lambda seed: DocumentAutoencoder("gamma", random_state=seed, **QUICK).fit(COUNTS), COUNTS),
+    "masked words": (lambda seed: DocumentAutoencoder(random_state=seed, **QUICK).fit(COUNTS), COUNTS),
 }
 
 
 def answers(model, X):
-    if isinstance(model, NPNAutoencoder):
+    if isinstance(model, (NPNAutoencoder, DocumentAutoencoder)):
         return np.concatenate(model.transform_dist(X))
     return model.predict_proba(X) if isinstance(model, NPNClassifier) else np.stack(model.predict(X, return_std=True))
 

@@ -12,7 +12,15 @@ import torch
 from fuzzing import generator, rounds
 from sklearn.exceptions import ConvergenceWarning
 
-from torchnpn import BayesianLogisticRegression, NPNAutoencoder, NPNClassifier, NPNRegressor, nn, train
+from torchnpn import (
+    BayesianLogisticRegression,
+    DocumentAutoencoder,
+    NPNAutoencoder,
+    NPNClassifier,
+    NPNRegressor,
+    nn,
+    train,
+)
 from torchnpn.likelihoods import GaussianNoise
 
 FAMILIES = ("gaussian", "gamma", "poisson", "negative_binomial", "beta")
@@ -265,7 +273,7 @@ def one_case(rng):
         made = {
             name: value for name, value in settings(rng).items() if name not in ("activation", "missing", "dropout")
         }
-        return NPNAutoencoder(family, loss=loss, **made), (counts,), check_autoencoder
+        return DocumentAutoencoder(family, loss=loss, **made), (counts,), check_autoencoder
     model = BayesianLogisticRegression(
         pick(rng, "laplace", "variational"),
         pick(rng, "evidence", "ard", 1.0, 1e-300, 1e300, 0),

@@ -7,8 +7,7 @@ import pytest
 from sklearn.exceptions import NotFittedError
 from states import assert_same_state
 
-from torchnpn import io
-from torchnpn.estimators import LinkPredictor, NPNAutoencoder, NPNClassifier, NPNRegressor
+from torchnpn import LinkPredictor, NPNAutoencoder, NPNClassifier, NPNRegressor, io
 
 
 def rows() -> tuple[np.ndarray, np.ndarray]:
@@ -124,9 +123,7 @@ def test_features_and_constant_targets_of_any_size_come_back(size, tmp_path):
 
 def test_links_whose_products_overflow_are_refused(tmp_path):
     rng = np.random.default_rng(0)
-    model = LinkPredictor(variance="none", negatives=20, random_state=0).fit(
-        rng.normal(size=(20, 2)), [(0, 1), (1, 2), (3, 4)]
-    )
+    model = LinkPredictor(negatives=20, random_state=0).fit(rng.normal(size=(20, 2)), [(0, 1), (1, 2), (3, 4)])
     model.features_.mean.left[5, 0] = 3e38
     io.save(model, tmp_path / "model.npn")
     with pytest.raises(io.ModelFileError, match="products float32 can hold"):

@@ -2,22 +2,23 @@
 
 from __future__ import annotations
 
+import copy
 import itertools
-from dataclasses import replace
 
 import numpy as np
 import pytest
 import scipy.sparse
 import torch
 
-from torchnpn import Moments, NPNAutoencoder
-from torchnpn.documents import GAMMA, GAUSSIAN, JointMoments, joint
+from torchnpn import DocumentAutoencoder, Moments
+from torchnpn.documents import checked_counts, joint
 from torchnpn.documents.layers import WordLinear, as_words
 from torchnpn.documents.start import linear_layers
+from torchnpn.moments import JointMoments
 from torchnpn.nn import Linear
 from torchnpn.nn.activation import BY_NAME
 
-SMALL = replace(GAUSSIAN, hidden=(12, 6), epochs=20, batch_size=16, learning_rate=0.02, device="cpu", input_noise=0.5)
+SMALL = {"hidden": (12, 6), "max_epochs": 20, "batch_size": 16, "learning_rate": 0.02}
 
 
 def counts(documents: int = 60, words: int = 40) -> np.ndarray:
@@ -29,7 +30,7 @@ def counts(documents: int = 60, words: int = 40) -> np.ndarray:
 
 @pytest.fixture(scope="module")
 def encoder():
-    return replace(SMALL, initial_variance=0.3).fit(counts())
+    return DocumentAutoencoder(**SMALL, initial_variance=0.3, device="cpu", random_state=0).fit(counts())
 
 
 def filled(layer: Linear, spread: float) -> Linear:
@@ -42,7 +43,7 @@ def filled(layer: Linear, spread: float) -> Linear:
     return layer
 
 
-def test_words_err_together_as_over_all_masks():
+def test_words_are_correlated_as_over_all_masks():
     layer, x, p = filled(WordLinear(5, 3), 1e-9), np.array([1.0, 0.5, 0.0, 0.2, 0.7]), 0.3
     W, b = layer.weight.moments.mean.detach().numpy(), layer.bias.moments.mean.detach().numpy()
     masks = np.array(list(itertools.product([0, 1], repeat=5)))
@@ -81,7 +82,7 @@ def hermite(correlation: float, mean: np.ndarray, std: np.ndarray, f) -> np.ndar
 
 @pytest.mark.parametrize(("name", "f"), [("tanh", np.tanh), ("sigmoid", lambda x: 1 / (1 + np.exp(-x)))])
 @pytest.mark.parametrize(("correlation", "relative"), [(0.01, 0.01), (0.5, 0.06), (-0.8, 0.12)])
-def test_neurons_err_together_to_first_order(name, f, correlation, relative):
+def test_neurons_are_correlated_to_first_order(name, f, correlation, relative):
     """Price's theorem to first order: the error grows with the correlation, as the tolerance does."""
     mean, std = np.array([0.3, -0.4]), np.array([0.8, 0.5])
     covariance = np.outer(std, std) * np.array([[1, correlation], [correlation, 1]])
@@ -107,16 +108,16 @@ def test_neurons_have_a_covariance(name, scale):
 
 @pytest.mark.slow
 def test_codes_are_nearer_to_draws_than_those_of_independent_units(encoder):
-    x = torch.from_numpy(encoder.settings.inputs(encoder._checked(counts())).toarray()).double()[1:9]
+    x = torch.from_numpy(encoder._architecture.inputs(checked_counts(counts())).toarray()).double()[1:9]
     n, generator = 20_000, torch.Generator().manual_seed(0)
     normal = lambda *shape: torch.randn(*shape, generator=generator, dtype=torch.float64)
     a = 2 * x * (torch.rand(n, *x.shape, generator=generator) < 0.5)
-    for layer in linear_layers(encoder.network)[:2]:  # draws of sums, given what comes in, are draws of weights
+    for layer in linear_layers(encoder.network_)[:2]:  # draws of sums, given what comes in, are draws of weights
         (W_m, W_s), (b_m, b_s) = ([part.detach().double() for part in p.moments] for p in (layer.weight, layer.bias))
         o = a @ W_m.T + b_m
         a = torch.tanh(o + (a**2 @ W_s.T + b_s).sqrt() * normal(*o.shape))
     draws = a.permute(1, 2, 0).numpy()  # (documents, units, draws)
-    together, alone = encoder.joint(counts()[1:9]), encoder(counts()[1:9])
+    together, alone = encoder.transform_joint(counts()[1:9]), encoder.transform_dist(counts()[1:9])
     exact = np.stack([np.cov(one) for one in draws])
 
     def errors(mean, covariance):
@@ -129,7 +130,7 @@ def test_codes_are_nearer_to_draws_than_those_of_independent_units(encoder):
 
 @pytest.mark.parametrize("noise", [0.0, 0.5, 0.99])
 def test_it_is_a_covariance(encoder, noise):
-    found = replace(encoder, input_noise=noise).joint(counts())
+    found = copy.copy(encoder).set_params(encoding_noise=noise).transform_joint(counts())
     assert found.mean.shape == (60, 6) and found.covariance.shape == (60, 6, 6)
     np.testing.assert_allclose(found.covariance, found.covariance.swapaxes(1, 2), atol=1e-6)
     assert np.linalg.eigvalsh(found.covariance).min() > 0
@@ -137,13 +138,13 @@ def test_it_is_a_covariance(encoder, noise):
 
 
 def test_first_layer_has_the_variances_of_the_network(encoder):
-    words = as_words(encoder.settings.inputs(encoder._checked(counts())))
-    layer = encoder.network[1]
+    words = as_words(encoder._architecture.inputs(checked_counts(counts())))
+    layer = encoder.network_[1]
     torch.testing.assert_close(joint.of_words(layer, words, 0.5).variance, layer.noisy(words, 0.5).variance)
 
 
 def test_an_estimator_gives_them():
-    model = NPNAutoencoder(loss="bce", hidden=(12, 6), max_epochs=2, device="cpu", random_state=0).fit(counts())
+    model = DocumentAutoencoder(hidden=(12, 6), max_epochs=2, device="cpu", random_state=0).fit(counts())
     every, one = model.transform_joint(counts()), model.transform_joint(counts()[7:8])
     assert every.mean.dtype == every.covariance.dtype == np.float64
     np.testing.assert_allclose(one.mean, every.mean[7:8], rtol=1e-12)
@@ -151,6 +152,5 @@ def test_an_estimator_gives_them():
 
 
 def test_networks_without_them_say_so():
-    with pytest.raises(ValueError, match="joint expects a Gaussian network, got a gamma one"):
-        replace(GAMMA, hidden=(5,), epochs=1, device="cpu").fit(counts()).joint(counts())
-    assert not hasattr(NPNAutoencoder(), "transform_joint")
+    with pytest.raises(ValueError, match="transform_joint expects a Gaussian network, got a gamma one"):
+        DocumentAutoencoder("gamma", hidden=(5,), max_epochs=1, device="cpu").fit(counts()).transform_joint(counts())

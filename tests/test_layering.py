@@ -13,15 +13,16 @@ import torchnpn
 
 LAYERS = (  # from the bottom up; a module imports from layers below its own
     ("finite",),
-    ("moments", "sparse"),
+    ("moments",),
+    ("sparse",),
     ("families",),
     ("maps",),
     ("kernels",),
     ("nn",),
     ("likelihoods", "priors"),
     ("training",),
-    ("documents",),
     ("estimators",),
+    ("documents", "links"),
     ("tables",),
     ("demo",),
     ("cli",),

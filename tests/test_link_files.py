@@ -13,8 +13,8 @@ from sklearn.exceptions import NotFittedError
 
 import torchnpn as npn
 from torchnpn import LinkPredictor, io
-from torchnpn.estimators.pair_features import LENGTHS, USES
 from torchnpn.io import ModelFileError
+from torchnpn.links.features import FEATURES, NORMALISATIONS, uncertain_products
 
 RNG = np.random.default_rng(0)
 CODES = npn.Moments(
@@ -24,14 +24,14 @@ LINKS = np.array([(i, j) for i in range(60) for j in range(i) if i // 20 == j //
 PAIRS = [(0, 1), (0, 59), (30, 31), (59, 7)]
 
 
-def fitted(**settings) -> LinkPredictor:
-    return LinkPredictor(**{"negatives": 300, "random_state": 0, **settings}).fit(CODES, LINKS, nodes=np.arange(55))
+def fitted(codes=CODES, **settings) -> LinkPredictor:
+    return LinkPredictor(**{"negatives": 300, "random_state": 0, **settings}).fit(codes, LINKS, nodes=np.arange(55))
 
 
-@pytest.mark.parametrize("pairs", LENGTHS)
-@pytest.mark.parametrize("variance", USES)
-def test_all_of_it_comes_back(pairs, variance, tmp_path):
-    model = fitted(pairs=pairs, variance=variance, doubt=2.0)
+@pytest.mark.parametrize("normalisation", NORMALISATIONS)
+@pytest.mark.parametrize("features", FEATURES)
+def test_all_of_it_comes_back(features, normalisation, tmp_path):
+    model = fitted(features=features, normalisation=normalisation, variance_scale=2.0)
     npn.save(model, tmp_path / "links.npn")
     loaded = npn.load(tmp_path / "links.npn")
     assert type(loaded) is LinkPredictor and loaded.get_params() == model.get_params()
@@ -48,7 +48,7 @@ def test_all_of_it_comes_back(pairs, variance, tmp_path):
 def of_covariances(**settings) -> LinkPredictor:
     root = np.random.default_rng(1).normal(scale=0.2, size=(60, 3, 3))
     codes = CODES.mean, root @ root.swapaxes(1, 2)
-    return LinkPredictor(variance="joint", negatives=300, random_state=0, **settings).fit(codes, LINKS)
+    return LinkPredictor("joint", negatives=300, random_state=0, **settings).fit(codes, LINKS)
 
 
 def test_covariances_come_back(tmp_path):
@@ -56,6 +56,16 @@ def test_covariances_come_back(tmp_path):
     loaded = npn.load(tmp_path / "links.npn")
     np.testing.assert_allclose(loaded.scores(range(60), range(40)), model.scores(range(60), range(40)), rtol=1e-5)
     np.testing.assert_allclose(loaded.predict_proba(PAIRS), model.predict_proba(PAIRS), rtol=1e-9)
+
+
+def test_of_a_function_the_name_comes_back(tmp_path):
+    model = fitted(features=uncertain_products)
+    npn.save(model, tmp_path / "links.npn")
+    loaded = npn.load(tmp_path / "links.npn")
+    assert loaded.features == "uncertain_products"
+    np.testing.assert_allclose(loaded.predict_proba(PAIRS), model.predict_proba(PAIRS), rtol=1e-9)
+    with pytest.raises(ValueError, match=r"features expects one of .* or a function, got 'uncertain_products'"):
+        loaded.fit(CODES, LINKS)
 
 
 def test_settings_of_other_types_come_back(tmp_path):
@@ -68,7 +78,7 @@ def test_settings_of_other_types_come_back(tmp_path):
 
 
 def test_codes_that_are_multiplied_with_themselves_are_stored_once(tmp_path):
-    npn.save(fitted(variance="none"), tmp_path / "links.npn")
+    npn.save(fitted(codes=CODES.mean), tmp_path / "links.npn")
     parameters = io.describe(tmp_path / "links.npn")["parameters"]
     assert parameters == 60 * 3 + 3 + 4 + 4 * 4  # codes, numbers of features, and the posterior's two moments
 
@@ -94,11 +104,12 @@ def without(name):
 @pytest.mark.parametrize(
     "change",
     [
-        setting("pairs", "cosine similarity"),
-        setting("variance", "none"),
-        setting("variance", ["predictive"]),
+        setting("normalisation", "cosine similarity"),
+        setting("features", "products"),
+        setting("features", ["joint"]),
+        setting("features", None),
         setting("negatives", 0),
-        setting("doubt", -1),
+        setting("variance_scale", -1),
         setting("precision", "large"),
         setting("more", 1),
         lambda plain, tensors: ({**plain, "precision": 0}, tensors),
@@ -128,7 +139,7 @@ def without(name):
     ],
 )
 def test_a_file_that_was_made_up_is_refused(change, tmp_path):
-    refused(fitted(variance="predictive"), change, tmp_path / "links.npn")
+    refused(fitted(features="joint"), change, tmp_path / "links.npn")
 
 
 @pytest.mark.parametrize(

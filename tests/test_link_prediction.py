@@ -14,11 +14,14 @@ from sklearn.linear_model import LogisticRegression
 
 from torchnpn import BayesianLogisticRegression, Moments
 from torchnpn.datasets.splits import node_split
-from torchnpn.estimators import link_posterior, link_prediction
-from torchnpn.estimators.link_prediction import LinkPredictor
-from torchnpn.estimators.negative_pairs import negative_pairs
-from torchnpn.estimators.pair_features import LENGTHS, USES
+from torchnpn.estimators.logistic_posterior import Rows, fit_posterior
+from torchnpn.links import LinkPredictor, predictor
+from torchnpn.links.features import FEATURES, NORMALISATIONS, uncertain_products
+from torchnpn.links.pairs import negative_pairs
 from torchnpn.metrics.links import link_positions, link_quality
+from torchnpn.moments import JointMoments
+
+MAPS = {**{name: name for name in FEATURES}, "a function": uncertain_products}
 
 
 def communities(nodes: int = 120, groups: int = 4, seed: int = 0):
@@ -65,9 +68,16 @@ def problem(rows: int = 400, size: int = 5):
     return x, y
 
 
+def fitted_posterior(x, y, precision):
+    """As a LinkPredictor has it."""
+    labels = torch.tensor(y).double()
+    rows = Rows(torch.tensor(x), None, labels, torch.ones_like(labels), intercept=True)
+    return fit_posterior(rows, precision, first_precision=1.0, max_iter=30, precision_tol=1e-2)
+
+
 def test_posterior_with_given_precision_is_scikit_learns():
     x, y = problem()
-    found = link_posterior.learn(torch.tensor(x), torch.tensor(y), 2.0)
+    found = fitted_posterior(x, y, 2.0)
     other = LogisticRegression(C=0.5, tol=1e-10, max_iter=1000).fit(x, y)
     np.testing.assert_allclose(found.mean, np.append(other.coef_, other.intercept_), atol=1e-5)
     p = other.predict_proba(x)[:, 1]
@@ -78,21 +88,21 @@ def test_posterior_with_given_precision_is_scikit_learns():
 
 def test_learnt_precision_is_that_of_the_other_estimator():
     x, y = problem()
-    found = link_posterior.learn(torch.tensor(x), torch.tensor(y), None)
+    found = fitted_posterior(x, y, "evidence")
     other = BayesianLogisticRegression().fit(x, y)
-    assert found.precision == pytest.approx(other.precision_[0, 0], rel=0.02)
+    assert float(found.precision[0]) == pytest.approx(other.precision_[0, 0], rel=0.02)
     np.testing.assert_allclose(found.mean[:-1], other.coef_[0], rtol=2e-3, atol=1e-3)
 
 
 def test_separable_pairs_do_no_harm():
     x = torch.linspace(-1, 1, 50)[:, None]
-    found = link_posterior.learn(x, x[:, 0] > 0, 1e-3)
+    found = fitted_posterior(x.numpy(), (x[:, 0] > 0).numpy(), 1e-3)
     assert torch.isfinite(found.mean).all() and found.mean[0] > 5
 
 
 def test_weights_are_those_of_a_regression_on_products():
     x, links = communities()
-    model = LinkPredictor("hadamard", "none", negatives=10**6, precision=1e-6).fit(x.mean, links)
+    model = LinkPredictor(normalisation="none", negatives=10**6, precision=1e-6).fit(x.mean, links)
     pairs = np.argwhere(np.triu(np.ones((120, 120)), 1))
     linked = np.isin(pairs @ [120, 1], links @ [120, 1])
     z = (x.mean[pairs[:, 0]] * x.mean[pairs[:, 1]]).numpy()
@@ -105,21 +115,21 @@ def test_weights_are_those_of_a_regression_on_products():
 # The estimator
 
 
-@pytest.mark.parametrize("pairs", LENGTHS)
-@pytest.mark.parametrize("use", USES)
-def test_scores_are_the_log_odds_of_pairs(use, pairs, monkeypatch):
+@pytest.mark.parametrize("normalisation", NORMALISATIONS)
+@pytest.mark.parametrize("features", MAPS.values(), ids=MAPS)
+def test_scores_are_the_log_odds_of_pairs(features, normalisation, monkeypatch):
     x, links = communities()
-    model = LinkPredictor(pairs, use, negatives=500, random_state=0).fit(x, links, nodes=np.arange(90))
+    model = LinkPredictor(features, normalisation, negatives=500, random_state=0).fit(x, links, nodes=np.arange(90))
     rows, columns = [100, 3, 119], [0, 50, 7, 89]
     every = [(i, j) for i in rows for j in columns]
     expected = model.decision_moments(every).mean
-    if use in ("predictive", "posterior", "joint"):  # without what the weights' own doubt adds
+    if features in ("joint", uncertain_products):  # without what the variance of the weights adds
         of_codes = model.features_.variance.of(torch.tensor(every)).numpy()
-        weights = (model.posterior_.mean**2 + model.posterior_.covariance.diagonal())[: of_codes.shape[1]].numpy()
+        weights = (model.weights_.mean**2 + model.weights_.covariance.diagonal())[: of_codes.shape[1]].numpy()
         expected = expected / np.sqrt(1 + np.pi / 8 * of_codes @ weights)
     found = model.scores(rows, columns)
     np.testing.assert_allclose(found.ravel(), expected, rtol=2e-4, atol=2e-4)
-    monkeypatch.setattr(link_prediction, "_ELEMENTS", 8)  # two rows at a time
+    monkeypatch.setattr(predictor, "_ELEMENTS", 8)  # two rows at a time
     blocks = list(model.score_blocks(rows, columns))
     assert [tuple(block.shape) for block in blocks] == [(2, 4), (1, 4)]
     np.testing.assert_allclose(torch.cat(blocks).numpy(), found, rtol=1e-5, atol=1e-5)
@@ -127,9 +137,9 @@ def test_scores_are_the_log_odds_of_pairs(use, pairs, monkeypatch):
 
 def test_probability_is_an_average_over_weights_and_codes():
     x, links = communities()
-    model = LinkPredictor("hadamard", "predictive", negatives=500, random_state=0).fit(x, links)
+    model = LinkPredictor(uncertain_products, "none", negatives=500, random_state=0).fit(x, links)
     i, j, rng = 0, 4, np.random.default_rng(0)
-    w = rng.multivariate_normal(model.posterior_.mean.numpy(), model.posterior_.covariance.numpy(), 100_000)
+    w = rng.multivariate_normal(model.weights_.mean.numpy(), model.weights_.covariance.numpy(), 100_000)
     one, other = (
         x.mean[node].numpy() + np.sqrt(x.variance[node].numpy()) * rng.normal(size=(100_000, 8)) for node in (i, j)
     )
@@ -141,10 +151,10 @@ def test_probability_is_an_average_over_weights_and_codes():
 
 def test_independent_dimensions_are_a_case_of_covariances():
     x, links = communities()
-    diagonal = Moments(x.mean, torch.diag_embed(x.variance))
-    for use in USES:
+    diagonal = JointMoments(x.mean, torch.diag_embed(x.variance))
+    for features in MAPS.values():
         one, other = (
-            LinkPredictor(variance=use, doubt=2.0, negatives=500, random_state=0).fit(given, links)
+            LinkPredictor(features, variance_scale=2.0, negatives=500, random_state=0).fit(given, links)
             for given in (x, diagonal)
         )
         np.testing.assert_allclose(
@@ -152,26 +162,26 @@ def test_independent_dimensions_are_a_case_of_covariances():
         )
 
 
-def test_log_odds_know_that_dimensions_err_together():
+def test_log_odds_know_that_dimensions_are_correlated():
     """The variance of a score against draws of both codes."""
     x, links = communities()
     root = 0.3 * np.random.default_rng(1).normal(size=(120, 8, 8))
     covariance = root @ root.swapaxes(1, 2)
-    model = LinkPredictor("hadamard", "predictive", negatives=500, random_state=0)
+    model = LinkPredictor(uncertain_products, "none", negatives=500, random_state=0)
     model.fit((x.mean, covariance), links)
     i, j, rng = 0, 4, np.random.default_rng(0)
     one, other = (rng.multivariate_normal(x.mean[node].numpy(), covariance[node], 200_000) for node in (i, j))
-    w = rng.multivariate_normal(model.posterior_.mean.numpy(), model.posterior_.covariance.numpy(), 200_000)
+    w = rng.multivariate_normal(model.weights_.mean.numpy(), model.weights_.covariance.numpy(), 200_000)
     drawn = (w[:, :-1] * one * other).sum(1) + w[:, -1]
     found = model.decision_moments([(i, j)])
     assert found.mean[0] == pytest.approx(drawn.mean(), abs=0.03)
     assert found.variance[0] == pytest.approx(drawn.var(), rel=0.03)
-    alone = LinkPredictor("hadamard", "predictive", negatives=500, random_state=0)
+    alone = LinkPredictor(uncertain_products, "none", negatives=500, random_state=0)
     alone.fit((x.mean, covariance.diagonal(0, 1, 2)), links)
     assert abs(alone.decision_moments([(i, j)]).variance[0] / drawn.var() - 1) > 0.05
 
 
-def test_codes_that_err_together_link_better_by_their_covariances():
+def test_correlated_codes_link_better_by_their_covariances():
     """Noise along one direction, large and another one for each node: by variances alone it looks like any noise."""
     rng = np.random.default_rng(0)
     z, along = rng.normal(size=(500, 6)), rng.normal(size=(500, 6))
@@ -182,56 +192,38 @@ def test_codes_that_err_together_link_better_by_their_covariances():
     train, test = np.arange(400), np.arange(400, 500)
 
     def rank(second) -> float:
-        model = LinkPredictor(variance="joint", negatives=5_000, random_state=0).fit((seen, second), links, nodes=train)
+        model = LinkPredictor("joint", negatives=5_000, random_state=0).fit((seen, second), links, nodes=train)
         return link_quality(model.score_blocks(test, train), link_positions(links, test, train)).rank
 
     together, alone = rank(covariance), rank(covariance.diagonal(0, 1, 2))
     assert together < 0.99 * alone < 0.99 * rank(np.zeros((500, 6))), (together, alone)
 
 
-def test_a_pair_of_doubtful_codes_ranks_below_one_of_sure_codes():
+def test_a_pair_of_uncertain_codes_ranks_below_one_of_certain_codes():
     """Of two pairs with equal means the surer one is first, if a link is likely, and last if it is not."""
     x, links = communities()
     x.mean[116:] = x.mean[0]  # of the community of node 0
     x.variance[116:118], x.variance[118:] = 1e-4, 4.0
-    model = LinkPredictor(variance="predictive", negatives=500, random_state=0).fit(x, links, nodes=np.arange(116))
+    model = LinkPredictor(uncertain_products, negatives=500, random_state=0).fit(x, links, nodes=np.arange(116))
     near, far = model.scores([0, 1], [117, 119])
     assert near[0] > near[1] > 0 > far[1] > far[0]
 
 
-@pytest.mark.parametrize("use", USES)
+@pytest.mark.parametrize("features", MAPS.values(), ids=MAPS)
 @pytest.mark.parametrize("variance", [0.0, 2.0])
-def test_codes_that_are_all_alike_say_nothing(use, variance):
+def test_codes_that_are_all_alike_say_nothing(features, variance):
     _, links = communities()
     x = Moments(torch.ones(120, 3), torch.full((120, 3), variance))
-    model = LinkPredictor(variance=use, negatives=500, random_state=0).fit(x, links)
+    model = LinkPredictor(features, negatives=500, random_state=0).fit(x, links)
     np.testing.assert_allclose(model.scores([0, 7], [1, 2, 119]), model.intercept_, atol=1e-6)
 
 
-def test_posterior_finds_more_where_codes_are_seen_with_noise():
-    """Links come from codes z ~ N(0, 1), and what is known of each is z + N(0, s): the rank falls by a sixth."""
-    rng = np.random.default_rng(0)
-    count, train, test = 400, np.arange(300), np.arange(300, 400)
-    z, s = rng.normal(size=(count, 8)), np.exp(rng.normal(-0.5, 1.5, size=(count, 8)))
-    m = rng.normal(z, np.sqrt(s))
-    chance = 1 / (1 + np.exp(6 - 3 / np.sqrt(8) * z @ z.T))
-    links = np.argwhere(np.triu(rng.random((count, count)) < chance, 1))
-
-    def rank(use, variance):
-        model = LinkPredictor(variance=use, negatives=4_000, random_state=0).fit((m, variance), links, nodes=train)
-        return link_quality(model.score_blocks(test, train), link_positions(links, test, train)).rank
-
-    none, posterior = rank("none", s), rank("posterior", s)
-    assert posterior < 0.88 * none and posterior < rank("shrunk", s)  # 84.7 of 99.1
-    assert rank("posterior", s[rng.permutation(count)]) > none  # the variances of other nodes harm
-
-
-@pytest.mark.parametrize("pairs", LENGTHS)
-@pytest.mark.parametrize("use", USES)
-def test_finds_the_links_of_communities(use, pairs):
+@pytest.mark.parametrize("normalisation", NORMALISATIONS)
+@pytest.mark.parametrize("features", MAPS.values(), ids=MAPS)
+def test_finds_the_links_of_communities(features, normalisation):
     x, links = communities()
     train, test = node_split(120, seed=0)
-    model = LinkPredictor(pairs, use, negatives=1_000, random_state=0).fit(x, links, train)
+    model = LinkPredictor(features, normalisation, negatives=1_000, random_state=0).fit(x, links, train)
     true = link_positions(links, test, train)
     auc = link_quality(model.score_blocks(test, train), true).auc
     assert auc > 0.8  # 0.847 to 0.861; knowing the communities gives 0.871
@@ -256,19 +248,19 @@ def test_takes_arrays_pairs_and_frames_of_numbers():
     np.testing.assert_allclose(model.fit(x, links).coef_, clone(model).fit(arrays, links.tolist()).coef_, rtol=1e-6)
 
 
-def test_doubt_multiplies_variances():
+def test_variances_are_scaled_first():
     x, links = communities()
-    model = LinkPredictor(variance="shrunk", doubt=3.0, negatives=300, random_state=0)
+    model = LinkPredictor("joint", variance_scale=3.0, negatives=300, random_state=0)
     tripled = Moments(x.mean, 3 * x.variance)
     np.testing.assert_allclose(
-        model.fit(x, links).coef_, clone(model).set_params(doubt=1.0).fit(tripled, links).coef_, rtol=1e-5
+        model.fit(x, links).coef_, clone(model).set_params(variance_scale=1.0).fit(tripled, links).coef_, rtol=1e-5
     )
 
 
 def test_settings_are_scikit_learns():
-    model = LinkPredictor("hadamard", "shrunk", negatives=7, precision=2.0, device="cpu", random_state=3)
+    model = LinkPredictor("joint", "none", negatives=7, precision=2.0, device="cpu", random_state=3)
     assert clone(model).get_params() == model.get_params()
-    assert model.get_params()["variance"] == "shrunk"
+    assert model.get_params()["features"] == "joint"
 
 
 def test_a_node_without_links_is_no_problem():
@@ -289,13 +281,14 @@ def with_one(covariance) -> np.ndarray:
 @pytest.mark.parametrize(
     ("settings", "given", "message"),
     [
-        ({"pairs": "sum"}, {}, 'pairs expects one of "hadamard", "cosine"'),
-        ({"variance": "all"}, {}, "variance expects one of"),
-        ({"variance": "features"}, {}, "expects codes with variances"),
+        ({"normalisation": "sum"}, {}, 'normalisation expects one of "cosine", "none"'),
+        ({"features": "all"}, {}, 'features expects one of "products", "joint" or a function'),
+        ({"features": None}, {}, "features expects"),
+        ({"features": "joint"}, {}, "expects codes with variances"),
         ({"negatives": 0}, {}, "negatives expects"),
         ({"negatives": 1.5}, {}, "negatives expects"),
         ({"precision": "ard"}, {}, "precision expects"),
-        ({"doubt": -1.0}, {}, "doubt expects"),
+        ({"variance_scale": -1.0}, {}, "variance_scale expects"),
         ({}, {"codes": np.empty((0, 2))}, "codes expects means"),
         ({}, {"codes": (np.ones((4, 2)),) * 3}, "a pair of means and variances, got a tuple of 3"),
         ({}, {"codes": [[1.0], [1.0, 2.0]]}, "codes expects numbers"),
@@ -316,8 +309,12 @@ def with_one(covariance) -> np.ndarray:
         ({}, {"codes": (GOOD, with_one([[1.0, 0.5], [0.1, 1.0]]))}, "symmetric.* at node 2"),
         ({}, {"codes": (GOOD, with_one([[1.0, 2.0], [2.0, 1.0]]))}, "without eigenvalues below 0, .* at node 2"),
         ({}, {"codes": (GOOD, with_one([[-1.0, 0.0], [0.0, 1.0]]))}, "without eigenvalues below 0, .* at node 2"),
-        ({"pairs": "hadamard"}, {"codes": 1e20 * GOOD}, "products float32 can hold, got some of 2e"),
-        ({"variance": "joint", "doubt": 1e30}, {"codes": (VARIED, with_one(np.eye(2)))}, "or take a smaller doubt"),
+        ({"normalisation": "none"}, {"codes": 1e20 * GOOD}, "products float32 can hold, got some of 2e"),
+        (
+            {"features": "joint", "variance_scale": 1e30},
+            {"codes": (VARIED, with_one(np.eye(2)))},
+            "smaller variance_scale",
+        ),
         ({}, {"links": [[0, 4]]}, "links expects whole numbers from 0 to 3, got .*4"),
         ({}, {"links": [[0.5, 1]]}, "links expects whole numbers"),
         ({}, {"links": [0, 1]}, "links expects pairs of nodes"),
@@ -334,7 +331,7 @@ def with_one(covariance) -> np.ndarray:
     ],
 )
 def test_what_cannot_be_learnt_from_is_refused(settings, given, message):
-    model = LinkPredictor(**{"variance": "none", "negatives": 2, **settings})
+    model = LinkPredictor(**{"negatives": 2, **settings})
     with pytest.raises(ValueError, match=message):
         model.fit(**{"codes": GOOD, "links": [[0, 1]], **given})
 

@@ -1,4 +1,4 @@
-"""Features of pairs beside products: sums of two codes, and square roots of positive ones."""
+"""Features of pairs beside products: sums of two codes, and numbers that are known of nodes."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 import torch
 
-from torchnpn.estimators import LinkPredictor
-from torchnpn.estimators.pair_features import LENGTHS, USES, rooted, with_sums, with_traits
+from torchnpn import LinkPredictor
+from torchnpn.links.features import FEATURES, NORMALISATIONS, with_sums, with_traits
 from torchnpn.moments import Moments
 
 RNG = np.random.default_rng(0)
@@ -18,9 +18,9 @@ TRAIN = torch.arange(30)
 PAIRS = torch.tensor([(0, 1), (5, 35), (39, 2)])
 
 
-@pytest.mark.parametrize("use", USES)
+@pytest.mark.parametrize("use", FEATURES)
 def test_sums_stand_beside_the_other_features(use):
-    without = USES[use](CODES, TRAIN, LENGTHS["cosine"])
+    without = FEATURES[use](CODES, TRAIN, NORMALISATIONS["cosine"])
     features = with_sums(without, CODES, TRAIN)
     found = features.mean.of(PAIRS).numpy()
     first = without.mean.features
@@ -33,24 +33,8 @@ def test_sums_stand_beside_the_other_features(use):
 
 def test_a_code_that_never_varies_adds_nothing():
     codes = Moments(torch.ones(NODES, SIZE), CODES.variance.float())
-    features = with_sums(USES["features"](codes, TRAIN, LENGTHS["cosine"]), codes, TRAIN).mean.of(PAIRS)
+    features = with_sums(FEATURES["products"](codes, TRAIN, NORMALISATIONS["cosine"]), codes, TRAIN).mean.of(PAIRS)
     assert (features[:, 2 * SIZE :] == 0).all()
-
-
-def test_roots_have_the_moments_of_roots():
-    """Against draws of gamma variables with these moments; to first order, so the spread must be small."""
-    mean, variance = MEAN + 1, VARIANCE / 10
-    m, s = rooted(Moments(torch.tensor(mean), torch.tensor(variance)))
-    shape, scale = mean**2 / variance, variance / mean
-    drawn = np.sqrt(RNG.gamma(shape, scale, size=(20_000, NODES, SIZE)))
-    np.testing.assert_allclose(m, drawn.mean(0), rtol=5e-3)
-    np.testing.assert_allclose(s, drawn.var(0), rtol=0.08)
-
-
-def test_the_root_of_nothing_is_nothing():
-    m, s = rooted(Moments(torch.zeros(2), torch.tensor([0.0, 1.0])))
-    assert m.tolist() == s.tolist() == [0.0, 0.0]
-    assert rooted(Moments(torch.ones(2))).variance is None
 
 
 def test_a_node_that_links_to_all_is_found_by_sums():
@@ -63,10 +47,7 @@ def test_a_node_that_links_to_all_is_found_by_sums():
     want = popular[pairs].sum(1)
     correlation = [
         np.corrcoef(
-            LinkPredictor("cosine", "none", sums=sums, negatives=2_000, random_state=0)
-            .fit(codes, links)
-            .decision_moments(pairs)
-            .mean,
+            LinkPredictor(sums=sums, negatives=2_000, random_state=0).fit(codes, links).decision_moments(pairs).mean,
             want,
         )[0, 1]
         for sums in (False, True)
@@ -77,28 +58,28 @@ def test_a_node_that_links_to_all_is_found_by_sums():
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"root": True}, "root=True expects codes ≥ 0, got -"),
         ({"sums": "yes"}, "sums expects True or False, got 'yes'"),
-        ({"root": 1}, "root expects True or False, got 1"),
+        ({"sums": 1}, "sums expects True or False, got 1"),
     ],
 )
 def test_wrong_settings_are_refused(settings, message):
     codes = RNG.normal(size=(9, 2))
     with pytest.raises(ValueError, match=message):
-        LinkPredictor(variance="none", negatives=9, **settings).fit(codes, [(0, 1)])
+        LinkPredictor(negatives=9, **settings).fit(codes, [(0, 1)])
 
 
 def test_traits_stand_beside_as_products_and_sums():
     traits = RNG.gamma(2.0, size=(NODES, 2))
-    without = USES["predictive"](CODES, TRAIN, LENGTHS["cosine"])
+    without = FEATURES["joint"](CODES, TRAIN, NORMALISATIONS["cosine"])
     features = with_traits(without, torch.tensor(traits), TRAIN)
     found = features.mean.of(PAIRS).numpy()
-    np.testing.assert_allclose(found[:, :SIZE], without.mean.of(PAIRS))
+    first = without.mean.features
+    np.testing.assert_allclose(found[:, :first], without.mean.of(PAIRS))
     z = (traits - traits[:30].mean(0)) / traits[:30].std(0)
     squares = (z**2 - (z**2)[:30].mean(0)) / (z**2)[:30].std(0)
     one, other = PAIRS.numpy().T
     expected = [z[one] * z[other], z[one] + z[other], squares[one] + squares[other]]
-    np.testing.assert_allclose(found[:, SIZE:], np.concatenate(expected, 1))
+    np.testing.assert_allclose(found[:, first:], np.concatenate(expected, 1))
     assert features.variance is without.variance  # traits are certain
 
 
@@ -107,7 +88,7 @@ def test_a_trait_that_decides_about_links_is_learnt():
     old = rng.random(200) < 0.5
     links = [(i, j) for i in range(200) for j in range(i) if old[i] == old[j] and rng.random() < 0.2]
     codes = rng.normal(size=(200, 2))
-    settings = {"variance": "none", "negatives": 2_000, "random_state": 0}
+    settings = {"negatives": 2_000, "random_state": 0}
     pairs = rng.integers(0, 200, (2_000, 2))
     alike = old[pairs[:, 0]] == old[pairs[:, 1]]
     known = LinkPredictor(**settings).fit(codes, links, traits=old).predict_proba(pairs)[:, 1]

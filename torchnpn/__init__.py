@@ -7,21 +7,23 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from torchnpn import datasets, estimators, families, io, likelihoods, maps, metrics, nn, priors, training
+    from torchnpn.documents import DocumentAutoencoder
     from torchnpn.estimators import (
         BayesianLogisticRegression,
-        LinkPredictor,
         NPNAutoencoder,
         NPNClassifier,
         NPNRegressor,
         Predictive,
     )
     from torchnpn.io import load, save
+    from torchnpn.links import LinkPredictor
     from torchnpn.moments import Moments
     from torchnpn.priors import kl
     from torchnpn.training import History, Recipe, explain, train
 
 __all__ = [
     "BayesianLogisticRegression",
+    "DocumentAutoencoder",
     "History",
     "LinkPredictor",
     "Moments",
@@ -48,11 +50,13 @@ __all__ = [
 ]
 __version__ = "0.1.0"
 _HOMES = {  # of the names that are not modules
+    "documents": ("DocumentAutoencoder",),
     "estimators": (
-        *("BayesianLogisticRegression", "LinkPredictor", "NPNAutoencoder", "NPNClassifier", "NPNRegressor"),
+        *("BayesianLogisticRegression", "NPNAutoencoder", "NPNClassifier", "NPNRegressor"),
         "Predictive",
     ),
     "io": ("load", "save"),
+    "links": ("LinkPredictor",),
     "moments": ("Moments",),
     "priors": ("kl",),
     "training": ("History", "Recipe", "explain", "train"),

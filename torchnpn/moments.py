@@ -1,4 +1,7 @@
-"""The pair that flows through a natural-parameter network: mean and variance of independent variables."""
+"""The pair that flows through a natural-parameter network: mean and variance of independent variables.
+
+`JointMoments` has their covariances, too.
+"""
 
 from __future__ import annotations
 
@@ -75,6 +78,18 @@ class Moments(NamedTuple):
 
     def __rmul__(self, other: Tensor | float) -> Moments:  # type: ignore[override]  # not tuple repetition
         return self * other
+
+
+class JointMoments(NamedTuple):
+    """Mean and covariance of random variables that may depend on each other."""
+
+    mean: Tensor  # (..., n)
+    covariance: Tensor  # (..., n, n)
+
+    @property
+    def variance(self) -> Tensor:  # (..., n)
+        """The diagonal of the covariance."""
+        return self.covariance.diagonal(dim1=-2, dim2=-1)
 
 
 def check_variance(name: str, x: Moments) -> None:

@@ -1,4 +1,4 @@
-"""Sparse data: all rows of a CSR matrix on a device, and batches of one shape that are gathered from them."""
+"""Sparse rows: all of a data set on a device, and batches of one shape that are gathered from them."""
 
 from __future__ import annotations
 

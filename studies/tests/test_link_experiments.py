@@ -40,6 +40,7 @@ from test_experiments import QUICK, ran
 
 from torchnpn import Moments, datasets, plots
 from torchnpn.datasets.dataset import Split
+from torchnpn.moments import JointMoments
 
 CPU = torch.device("cpu")
 DOCUMENTS, TERMS, GROUPS = 240, 60, 4
@@ -184,13 +185,13 @@ def test_controls_do_not_see_the_variance(documents):
 
 def test_only_the_joint_use_sees_covariances():
     own, other = (Moments(torch.full((3, 2), value), torch.full((3, 2), value)) for value in (1.0, 2.0))
-    codes = Codes(own, Moments(other.mean, torch.diag_embed(other.variance)))
+    codes = Codes(own, JointMoments(other.mean, torch.diag_embed(other.variance)))
     for view in (*MEANS, *USES):
         found = link_methods.seen(codes, torch.ones(3), view)
         assert float(found.mean[0, 0]) == (2.0 if view.variance == "joint" else 1.0), view
     assert link_methods.seen(Codes(own), torch.ones(3), USES[-1]) is own
     gaussian, _ = links.learnt(prepared(METHODS["gaussian"], {}, 0, CPU, quick=True), np.eye(30), CPU)
-    assert gaussian.joint.variance.shape == (30, 10, 10)
+    assert gaussian.joint.covariance.shape == (30, 10, 10)
     assert links.learnt(prepared(METHODS["vae"], {}, 0, CPU, quick=True), np.eye(30), CPU)[0].joint is None
 
 

@@ -1,19 +1,6 @@
 """Bags of words: autoencoders of distributions that are trained on sparse counts."""
 
-from torchnpn.documents.autoencoder import GAMMA, GAUSSIAN, POISSON, Autoencoder
+from torchnpn.documents.autoencoder import DocumentAutoencoder, JointArrayMoments, Reconstruction
 from torchnpn.documents.counts import checked_counts, row_max, row_sum
-from torchnpn.documents.encoder import Encoder, Reconstruction
-from torchnpn.documents.joint import JointMoments
 
-__all__ = [
-    "GAMMA",
-    "GAUSSIAN",
-    "POISSON",
-    "Autoencoder",
-    "Encoder",
-    "JointMoments",
-    "Reconstruction",
-    "checked_counts",
-    "row_max",
-    "row_sum",
-]
+__all__ = ["DocumentAutoencoder", "JointArrayMoments", "Reconstruction", "checked_counts", "row_max", "row_sum"]

@@ -1,245 +1,396 @@
-"""Autoencoders of documents whose weights and neurons are distributions: settings, and `fit`."""
+"""Codes of documents with a second order: mean and variance of a hidden layer for every bag of words."""
 
 from __future__ import annotations
 
-import itertools
-import math
-import numbers
-from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Iterator, Sequence
+from functools import partial
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import nn
+from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
+from sklearn.utils.validation import check_is_fitted
 
-from torchnpn.documents.counts import Counts, checked_counts, present, row_max, row_sum, word_means
-from torchnpn.documents.encoder import Encoder
-from torchnpn.documents.layers import Identity, Masking, SaturatingKL, WordLinear
+from torchnpn.documents import joint
+from torchnpn.documents.architecture import Architecture
+from torchnpn.documents.counts import Counts, checked_counts, word_means
+from torchnpn.documents.layers import WordLinear
 from torchnpn.documents.schedule import adam_with_own_rates, warm_cosine
-from torchnpn.documents.start import start_gaussian_, start_positive_
-from torchnpn.likelihoods import KLToTarget, Likelihood, SquaredError
-from torchnpn.likelihoods.words import BernoulliPoisson, CrossEntropy, GammaWords, PoissonRate
-from torchnpn.nn import Linear, Saturating, Sequential
-from torchnpn.nn.activation import BY_NAME
+from torchnpn.documents.settings import FAMILIES, check_settings
+from torchnpn.documents.start import linear_layers
+from torchnpn.estimators import state
+from torchnpn.estimators.atomic import all_or_nothing
+from torchnpn.estimators.autoencoder import decoded
+from torchnpn.estimators.base import Progress
+from torchnpn.estimators.precise import in_float64
+from torchnpn.estimators.predictive import ArrayMoments
+from torchnpn.estimators.validation import check_enough_rows, check_progress, checked_data, seed_of
+from torchnpn.likelihoods import Likelihood
+from torchnpn.moments import Moments
+from torchnpn.nn import Sequential
 from torchnpn.priors import EmpiricalBayes, IsotropicGaussian, Prior
+from torchnpn.sparse import SparseBatch, SparseRows
 from torchnpn.training import History, Recipe, constant, train
 from torchnpn.training.size import check_size
 
-_LOSSES = {  # by family
-    "gaussian": ("bce", "gaussian", "l2"),
-    "gamma": ("bce", "gamma", "poisson", "gaussian", "l2"),
-    "poisson": ("bce", "poisson", "gamma", "gaussian", "l2"),
-}
-_ACTIVATIONS = {
-    "gaussian": (*BY_NAME, "identity"),
-    "gamma": ("saturating", "identity"),
-    "poisson": ("saturating", "saturating_kl", "identity"),
-}
+Array = NDArray[Any]
+_BATCH, _FEWEST_STEPS, _LEAST_BATCH = 256, 32, 16  # with fewer steps, 60 epochs of some hundred documents learn little
+_ENCODED, _DECODED, _JOINT = 1_024, 128, 64  # documents at a time: codes, every word of them, codes with covariances
 
 
-@dataclass(frozen=True)
-class Autoencoder:
-    """B-100-50-100-B and the like for bags of words (paper, Section 4.3); see `GAUSSIAN`, `GAMMA` and `POISSON`.
+class Reconstruction(NamedTuple):
+    """How well each document was reconstructed, and how certain the network was of it."""
+
+    error: Array  # (documents,) the loss
+    variance: Array  # (documents,) Σ o_s over all words: the paper's measure of uncertainty
+
+
+class JointArrayMoments(NamedTuple):
+    """Mean and covariance of codes, as arrays."""
+
+    mean: Array  # (documents, units)
+    covariance: Array  # (documents, units, units)
+
+    @property
+    def variance(self) -> Array:  # (documents, units)
+        """The diagonal of the covariance."""
+        variance: Array = self.covariance.diagonal(axis1=-2, axis2=-1)
+        return variance
+
+
+class DocumentAutoencoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]
+    """An autoencoder of distributions for counts ≥ 0, such as bags of words (paper, Section 4.3).
+
+    The last hidden layer is the code, a mirror decodes it. Each document is scaled by itself, so that its length does
+    not matter. A setting that is None is chosen by the family.
+
+    Args:
+        family: Of weights and neurons: "gaussian", "gamma", or "poisson", whose weights are gamma.
+        hidden: Units of the encoder's layers; the last is the size of the code.
+        activation: Of all layers but the output. Gaussian networks: a name of `nn`'s activations, "tanh" by default.
+            Gamma and Poisson ones: "saturating", v(x) = 1 - exp(-τ x); "saturating_kl", for Poisson, the same with the
+            paper's KL map. "identity" for any.
+        loss: "bce", cross-entropy, by default for Gaussian and gamma networks; "gaussian", the paper's KL to N(y, ε);
+            "l2", E (y - o)²; and in gamma and Poisson networks "gamma" and "poisson", -log p(y) of whole counts.
+        masking: Share of a document's words that is dropped in training.
+        input_noise: p of an input variance p/(1 - p) x², the same noise in closed form.
+        encoding_noise: p of that variance when documents are encoded; None: as in training. With the share that was
+            masked, a code is the mean over all masks, instead of that of a whole document, which training never sees.
+        tau: τ of "saturating".
+        bias: Whether layers have biases. family="gamma", activation="identity", bias=False is a nonnegative matrix
+            factorisation.
+        binary: Whether a word counts once in a document, however often it occurs.
+        epsilon: ε of the loss "gaussian"; added to the targets of "gamma".
+        initial_variance: Of the weights at the start, times the number of inputs, or relative to the squared mean.
+        kl_weight: Weight of the KL from the weights' prior N(0, 1/prior_precision).
+        prior_precision: A number above 0; or, in Gaussian networks, "evidence", which learns one for each word and each
+            later layer: weights of rare words stay as uncertain as they are. The more words, the smaller should be
+            kl_weight.
+        learning_rate: Of AdamW, for means of weights; rises over `warm_up` steps and falls along half a cosine.
+        spread_learning_rate: The same for the logarithms of standard deviations or of coefficients of variation.
+        weight_decay: Of AdamW, for means of weights.
+        warm_up: Steps over which the rates rise, a tenth of all at most.
+        batch_size: Documents in a minibatch; None: 256, or fewer for less than 8,192 documents.
+        max_epochs: Passes over the documents.
+        device: "auto" (a GPU, if there is one), "cpu", "cuda", …
+        random_state: Seed, for the same result every time.
+        verbose: 1 prints ten lines on the way.
 
     Attributes:
-        family: Of weights and neurons: "gaussian", "gamma", or "poisson", whose weights are gamma.
-        hidden: Units of the encoder's layers; the last is the code. The decoder mirrors them.
-        activation: A name of `nn`'s activations for Gaussian networks; for the others "saturating", 1 - exp(-τ x), and
-            for Poisson networks "saturating_kl", the same with the paper's KL map; "identity" for any.
-        tau: τ of "saturating".
-        bias: Whether layers have biases. A gamma network with "identity" and none is a nonnegative matrix
-            factorisation.
-        loss: "bce", the cross-entropy with E σ(o), or in positive networks with E(1 - e^-o); "gaussian", the paper's
-            KL to N(y, ε); "gamma" and "poisson", -log p(y); "l2", E (y - o)².
-        epsilon: ε of "gaussian"; added to the targets of "gamma".
-        binary: Whether a word counts once in a document, however often it stands there.
-        masking: Share of a document's words that is dropped in training.
-        input_noise: p of an input variance p/(1 - p) x², in closed form.
-        encoding_noise: p of that variance when documents are encoded, after training; None: as in training. With the
-            share that was masked, a code is the mean over all masks, instead of what the network makes of a whole
-            document, of which it has never seen one.
-        initial_variance: Of the weights at the start, times the number of inputs, or relative to the squared mean.
-        kl_weight: Weight of the KL to N(0, 1/prior_precision).
-        prior_precision: Of the weights' prior. "evidence" learns it in closed form, of Gaussian networks: one for each
-            word of the vocabulary, and one for each later layer (`EmpiricalBayes`). Weights of words that are rarely
-            seen then stay as uncertain as they are.
-        learning_rate: Of AdamW, for means.
-        spread_learning_rate: For the logarithms of standard deviations or of coefficients of variation.
-        weight_decay: Of AdamW, for means.
-        warm_up: Steps over which the rates rise.
-        epochs: Passes over the documents.
-        batch_size: Documents of a step.
-        seed: Decides the first weights, the order of documents and the masks.
-        device: "auto" (a GPU if there is one), or torch's name of a device.
+        network_: From words to words.
+        likelihood_: Of the words.
+        history_: Of training.
+
+    Examples:
+        >>> from scipy.sparse import csr_matrix
+        >>> counts = csr_matrix(np.random.default_rng(0).poisson(0.1, (100, 500)))
+        >>> encoder = DocumentAutoencoder("gamma", hidden=(32, 8), max_epochs=2, random_state=0).fit(counts)
+        >>> code = encoder.transform_dist(counts[:3])
+        >>> code.mean.shape, code.variance.shape
+        ((3, 8), (3, 8))
     """
 
-    family: str = "gaussian"
-    hidden: tuple[int, ...] = (100, 50)
-    activation: str = "tanh"
-    tau: float = 1.0
-    bias: bool = True
-    loss: str = "bce"
-    epsilon: float = 0.01
-    binary: bool = False
-    masking: float = 0.7
-    input_noise: float = 0.5
-    encoding_noise: float | None = None
-    initial_variance: float = 0.05
-    kl_weight: float = 0.01
-    prior_precision: float | str = 10.0
-    learning_rate: float = 2e-3
-    spread_learning_rate: float = 1e-2
-    weight_decay: float = 0.0
-    warm_up: int = 100
-    epochs: int = 60
-    batch_size: int = 256
-    seed: int = 0
-    device: str = "auto"
+    network_: Sequential
+    likelihood_: Likelihood
+    history_: History
+    n_features_in_: int
+    _seed: int
 
-    def __post_init__(self) -> None:
-        _check_choice("family", self.family, _LOSSES)
-        _check_choice(f"loss of a {self.family} network", self.loss, _LOSSES[self.family])
-        _check_choice(f"activation of a {self.family} network", self.activation, _ACTIVATIONS[self.family])
-        if not self.hidden or min(self.hidden) < 1:
-            raise ValueError(f"Autoencoder expects hidden layers of one unit or more, got {self.hidden}.")
-        for name in ("masking", "input_noise", "encoding_noise"):
-            if (value := getattr(self, name)) is not None and not 0 <= value < 1:
-                raise ValueError(f"Autoencoder expects {name} from 0 to below 1, got {value}.")
-        for name in ("kl_weight", "weight_decay"):
-            if not getattr(self, name) >= 0:
-                raise ValueError(f"Autoencoder expects {name} ≥ 0, got {getattr(self, name)}.")
-        for name in ("tau", "epsilon", "initial_variance", "spread_learning_rate"):
-            if not getattr(self, name) > 0:
-                raise ValueError(f"Autoencoder expects {name} > 0, got {getattr(self, name)}.")
-        precision = self.prior_precision
-        if precision == "evidence" and self.family != "gaussian":
-            raise ValueError(f"A {self.family} network expects a number as prior_precision; Gaussian ones learn it.")
-        if precision != "evidence" and not (isinstance(precision, numbers.Real) and 0 < precision < math.inf):
-            raise ValueError(f'Autoencoder expects prior_precision > 0 or "evidence", got {precision!r}.')
+    def __init__(
+        self,
+        family: str = "gaussian",
+        hidden: tuple[int, ...] = (100, 50),
+        activation: str | None = None,
+        *,
+        loss: str | None = None,
+        masking: float | None = None,
+        input_noise: float | None = None,
+        encoding_noise: float | None = None,
+        tau: float | None = None,
+        bias: bool = True,
+        binary: bool = False,
+        epsilon: float = 0.01,
+        initial_variance: float | None = None,
+        kl_weight: float | None = None,
+        prior_precision: float | str = 10.0,
+        learning_rate: float | None = None,
+        spread_learning_rate: float = 1e-2,
+        weight_decay: float = 0.0,
+        warm_up: int = 100,
+        batch_size: int | None = None,
+        max_epochs: int = 60,
+        device: str = "auto",
+        random_state: Any = None,
+        verbose: int = 0,
+    ) -> None:
+        self.family, self.hidden, self.activation, self.loss = family, hidden, activation, loss
+        self.masking, self.input_noise, self.encoding_noise = masking, input_noise, encoding_noise
+        self.tau, self.bias, self.binary, self.epsilon = tau, bias, binary, epsilon
+        self.initial_variance, self.kl_weight, self.prior_precision = initial_variance, kl_weight, prior_precision
+        self.learning_rate, self.spread_learning_rate = learning_rate, spread_learning_rate
+        self.weight_decay, self.warm_up = weight_decay, warm_up
+        self.batch_size, self.max_epochs = batch_size, max_epochs
+        self.device, self.random_state, self.verbose = device, random_state, verbose
 
-    @property
-    def noise_of_codes(self) -> float:
-        """p of the inputs' variance when documents are encoded."""
-        return self.input_noise if self.encoding_noise is None else self.encoding_noise
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = tags.input_tags.positive_only = True
+        return tags
 
-    @property
-    def needs_whole_counts(self) -> bool:
-        """Whether the loss is a density of counts."""
-        return self.loss in ("gamma", "poisson")
+    # Training ----------------------------------------------------------------------------------------------------
 
-    def inputs(self, counts: Counts) -> Counts:
-        """Documents as the network sees them: from 0 to 1, or with a sum of 10 for positive networks."""
-        counts = present(counts) if self.binary else counts
-        return row_max(counts) if self.family == "gaussian" else row_sum(counts)
-
-    def targets(self, counts: Counts) -> Counts:
-        """Documents as it should give them back: its inputs, but from 0 to 1 for the cross-entropy."""
-        if self.loss != "bce":
-            return self.inputs(counts)
-        return row_max(present(counts) if self.binary else counts)
-
-    def fit(self, counts: Any, callback: Callable[[History], None] | None = None) -> Encoder:
-        """Train on counts (documents, terms); sparse ones are never made dense but for a batch of targets.
+    @all_or_nothing
+    def fit(self, X: Any, y: Any = None, progress: Progress | None = None) -> Self:
+        """Learn to reconstruct documents.
 
         Args:
-            counts: A scipy matrix or an array of numbers ≥ 0; whole ones for the losses "gamma" and "poisson".
-            callback: Called with the history after each epoch.
+            X: Counts (documents, terms), an array, frame or CSR matrix of numbers ≥ 0; whole ones for the losses
+                "gamma" and "poisson". Sparse ones are made dense for no more than a batch of targets at a time.
+            y: Ignored.
+            progress: Called with the share of training that is done, from 0 to 1.
         """
-        matrix = checked_counts(counts, whole=self.needs_whole_counts)
-        x, y = self.inputs(matrix), self.targets(matrix)
-        network, likelihood = self.network(x, word_means(y)), self.likelihood()
+        check_settings(self.get_params(deep=False))
+        check_progress(progress)
+        counts = self._check_counts(X, reset=True)
+        check_enough_rows(self, counts, None)
+        documents, terms = counts.shape
+        architecture, self._seed = self._architecture, seed_of(self.random_state)
+        batch_size = int(self.batch_size or min(_BATCH, max(documents // _FEWEST_STEPS, _LEAST_BATCH)))
+        check_size(architecture.sizes(terms), min(batch_size, documents))
+        x, y = architecture.inputs(counts), architecture.targets(counts)
+        self.network_ = architecture.network(x, word_means(y), self._chosen("initial_variance"), self._seed)
+        self.likelihood_ = architecture.likelihood()
         recipe = Recipe(
-            epochs=self.epochs,
-            batch_size=self.batch_size,
-            learning_rate=self.learning_rate,
-            optimizer=adam_with_own_rates(network, self.spread_learning_rate, self.weight_decay),
-            scheduler=warm_cosine(self.warm_up),
-            kl_weight=constant(self.kl_weight),
-            seed=self.seed,
+            epochs=int(self.max_epochs),
+            batch_size=batch_size,
+            learning_rate=self._chosen("learning_rate"),
+            optimizer=adam_with_own_rates(self.network_, float(self.spread_learning_rate), float(self.weight_decay)),
+            scheduler=warm_cosine(int(self.warm_up)),
+            kl_weight=constant(self._chosen("kl_weight")),
+            seed=self._seed,
         )
-        history = train(network, (x, y), likelihood, self.prior(), recipe, callback=callback, device=self.device)
-        return Encoder(self, network, likelihood, history, self.noise_of_codes)
+        callback = partial(self._report, progress) if self.verbose or progress is not None else None
+        data = x, y
+        self.history_ = train(
+            self.network_, data, self.likelihood_, self._prior(), recipe, callback=callback, device=self.device
+        )
+        self.network_.eval()
+        return self
 
-    def network(self, x: Counts, means: NDArray[np.float64]) -> Sequential:
-        """The network before training.
+    def _report(self, progress: Progress | None, history: History) -> None:
+        """After an epoch: call `progress` with the share that is done; if `verbose`, print some ten lines in all."""
+        done, epochs, last = len(history.epochs), int(self.max_epochs), history.last
+        if progress is not None:
+            progress(done / epochs)
+        if self.verbose and (done % max(1, epochs // 10) == 0 or done == epochs):
+            print(f"[DocumentAutoencoder] epoch {done}/{epochs}: loss {last.loss:.4f}, KL {last.kl:.4f}")
 
-        Args:
-            x: Scaled documents, by which it is started.
-            means: (terms,) of the targets, where the outputs start.
-        """
-        generator = torch.Generator().manual_seed(self.seed)
-        check_size(self._sizes(x.shape[1]), min(self.batch_size, x.shape[0]))
-        network = self.layers(x.shape[1], generator)
-        start = start_gaussian_ if self.family == "gaussian" else start_positive_
-        start(network, x, self._outputs_of(means), self.initial_variance, generator)
-        return network
-
-    def layers(self, terms: int, generator: torch.Generator | None = None) -> Sequential:
-        """Its layers for so many terms, with any weights."""
-        options: dict[str, Any] = {
-            "bias": self.bias,
-            "family": "gaussian" if self.family == "gaussian" else "gamma",
-            "generator": generator,
-        }
-        layers: list[nn.Module] = [Masking(self.masking)]
-        for number, (n_in, n_out) in enumerate(itertools.pairwise(self._sizes(terms))):
-            if number == 0:
-                layers.append(WordLinear(n_in, n_out, input_noise=self.input_noise, **options))
-            else:
-                layers += [self._activation(), Linear(n_in, n_out, **options)]
-        return Sequential(*layers)
-
-    def _sizes(self, terms: int) -> list[int]:
-        """Of inputs, hidden layers and outputs."""
-        return [terms, *self.hidden, *reversed(self.hidden[:-1]), terms]
-
-    def _activation(self) -> nn.Module:
-        if self.activation == "identity":
-            return Identity()
-        if self.activation == "saturating_kl":
-            return SaturatingKL(self.tau)
-        return Saturating(self.family, self.tau) if self.activation == "saturating" else BY_NAME[self.activation]()
-
-    def _outputs_of(self, means: NDArray[np.float64]) -> NDArray[np.float64]:
-        """The outputs that predict these means: the inverse of the loss's link."""
-        if self.loss != "bce":
-            return means + self.epsilon if self.loss == "gamma" else means
-        return np.log(means) - np.log1p(-means) if self.family == "gaussian" else -np.log1p(-means)
-
-    def prior(self) -> Prior | None:
+    def _prior(self) -> Prior | None:
         """Of the weights; None where it has no weight."""
-        if not self.kl_weight:
+        if not self._chosen("kl_weight"):
             return None
         if isinstance(self.prior_precision, str):
             return EmpiricalBayes()
-        return IsotropicGaussian(self.prior_precision)
+        return IsotropicGaussian(float(self.prior_precision))
 
-    def likelihood(self) -> Likelihood:
-        """Of the words."""
-        if self.loss == "bce":
-            return CrossEntropy() if self.family == "gaussian" else BernoulliPoisson()
-        if self.loss == "gaussian":
-            return KLToTarget(self.epsilon)
-        if self.loss == "gamma":
-            return GammaWords(self.epsilon)
-        return PoissonRate() if self.loss == "poisson" else SquaredError()
+    def _chosen(self, name: str) -> Any:
+        """A setting, or what the family has where it is None."""
+        value = getattr(self, name)
+        value = FAMILIES[self.family][name] if value is None else value
+        return value if isinstance(value, str) else float(value)
+
+    @property
+    def _architecture(self) -> Architecture:
+        named = ("activation", "tau", "loss", "masking", "input_noise")
+        return Architecture(
+            family=self.family,
+            hidden=tuple(map(int, self.hidden)),
+            bias=bool(self.bias),
+            epsilon=float(self.epsilon),
+            binary=bool(self.binary),
+            **{name: self._chosen(name) for name in named},
+        )
+
+    @property
+    def n_iter_(self) -> int:
+        """Passes over the training documents."""
+        check_is_fitted(self, "network_")
+        return len(self.history_.epochs)
+
+    # Codes -------------------------------------------------------------------------------------------------------
+
+    @property
+    def _n_features_out(self) -> int:
+        return int(self.hidden[-1])
+
+    def transform(self, X: Any) -> Array:
+        """Means of the code, (documents, code)."""
+        return self.transform_dist(X).mean
+
+    @torch.no_grad()
+    def transform_dist(self, X: Any) -> ArrayMoments:
+        """Means and variances of the code, (documents, code): the paper's second-order representation."""
+        network, x = self._fitted(), self._architecture.inputs(self._check_counts(X))
+        parts = [self._code(network, batch) for batch in _batches(network, x, _ENCODED)]
+        return ArrayMoments(*(torch.cat([part[i] for part in parts]).cpu().numpy() for i in (0, 1)))  # type: ignore[misc]
+
+    @torch.no_grad()
+    def transform_joint(self, X: Any) -> JointArrayMoments:
+        """Codes with the covariances of their units, in Gaussian networks; see `torchnpn.documents.joint`."""
+        network, x = self._fitted(), self._architecture.inputs(self._check_counts(X))
+        if self.family != "gaussian":
+            raise ValueError(
+                f"transform_joint expects a Gaussian network, got a {self.family} one. Take its means and variances."
+            )
+        encoder = list(network)[1 : self._architecture.encoder_modules]
+        parts = [joint.code(encoder, batch, self._noise) for batch in _batches(network, x, _JOINT)]
+        return JointArrayMoments(*(torch.cat(part).cpu().numpy() for part in zip(*parts, strict=True)))
+
+    def inverse_transform(self, Z: Any) -> Array:
+        """The words that are expected for codes, scaled as the loss has its targets.
+
+        With "bce" they are probabilities that a word occurs; else counts over the largest one of a document or, in
+        gamma and Poisson networks, with a sum of about 10.
+        """
+        check_is_fitted(self, "network_")
+        return decoded(Z, self._n_features_out, self._decoded)
+
+    @torch.no_grad()
+    def _decoded(self, Z: Array) -> Array:
+        if self.family != "gaussian" and (Z < 0).any():
+            raise ValueError(f"Codes of a {self.family} network are ≥ 0, got {Z.min()}.")
+        network = self._fitted()
+        decoder, like = network[self._architecture.encoder_modules :], next(network.parameters())
+        shift = self.epsilon if self._chosen("loss") == "gamma" else 0.0  # it is y + ε that is gamma
+        parts = [
+            self.likelihood_.predict(decoder(part)).mean.double().cpu().numpy() - shift
+            for part in torch.from_numpy(Z).to(like).split(_DECODED)
+        ]
+        return np.concatenate(parts)
+
+    @torch.no_grad()
+    def reconstruction(self, X: Any) -> Reconstruction:
+        """The loss of each document, and the summed variance of its words: the network's uncertainty."""
+        network, architecture, counts = self._fitted(), self._architecture, self._check_counts(X)
+        decoder = network[architecture.encoder_modules :]
+        scaled = architecture.inputs(counts), architecture.targets(counts)
+        errors, variances = [], []
+        for x, y in zip(*(_batches(network, rows, _DECODED) for rows in scaled), strict=True):
+            o = decoder(self._code(network, x))
+            errors.append(self.likelihood_.loss(o, y.dense()).cpu())
+            variances.append(o.variance.sum(-1).cpu())
+        return Reconstruction(torch.cat(errors).numpy(), torch.cat(variances).numpy())
+
+    def score_samples(self, X: Any) -> Array:
+        """Minus the loss of each document, (documents,); low for documents unlike those seen."""
+        return -self.reconstruction(X).error
+
+    def score(self, X: Any, y: Any = None) -> float:
+        """Mean of `score_samples`."""
+        return float(self.score_samples(X).mean())
+
+    @property
+    def components_(self) -> Array:  # (code, terms)
+        """What a unit of the code adds to each word: the product of the decoder's mean weights."""
+        if not hasattr(self, "network_"):
+            raise AttributeError("components_ is there after fit only.")
+        product, *others = (
+            layer.weight.moments.mean for layer in linear_layers(self.network_[self._architecture.encoder_modules :])
+        )
+        for weight in others:
+            product = weight @ product
+        return product.detach().mT.cpu().numpy()
+
+    def topics(self, vocabulary: Sequence[str] | None = None, words: int = 10) -> list[list[str]]:
+        """The words of largest weight of each unit of the code.
+
+        Only in gamma and Poisson networks do positive weights make topics to be read.
+
+        Args:
+            vocabulary: Names of the features; None takes those of the frame it was fitted on.
+            words: How many of each topic.
+        """
+        check_is_fitted(self, "network_")
+        if vocabulary is None and (vocabulary := getattr(self, "feature_names_in_", None)) is None:
+            raise ValueError("topics expects a vocabulary, a name for each feature: it was fitted without names.")
+        if len(vocabulary) != self.n_features_in_:
+            raise ValueError(f"topics expects a vocabulary of {self.n_features_in_} words, got {len(vocabulary)}.")
+        order = np.argsort(-self.components_, axis=1, kind="stable")[:, :words]
+        return [[vocabulary[word] for word in row] for row in order]
+
+    @property
+    def _noise(self) -> float:
+        return self._chosen("input_noise" if self.encoding_noise is None else "encoding_noise")  # type: ignore[no-any-return]
+
+    def _fitted(self) -> Sequential:
+        """The network; on a CPU in float64, where a code is then the same whatever documents are beside it."""
+        check_is_fitted(self, "network_")
+        return in_float64(self.network_)
+
+    def _code(self, network: Sequential, x: SparseBatch) -> Moments:
+        first = network[1]
+        assert isinstance(first, WordLinear)
+        code: Moments = network[2 : self._architecture.encoder_modules](first.noisy(x, self._noise))
+        return code
+
+    def _check_counts(self, X: Any, reset: bool = False) -> Counts:
+        options = {"accept_sparse": "csr", "dtype": [np.float64, np.float32], "ensure_non_negative": True}
+        checked = checked_data(self, X, reset=reset, **options)
+        return checked_counts(checked, whole=self._architecture.needs_whole_counts)
+
+    # Model files -------------------------------------------------------------------------------------------------
+
+    def _state(self) -> tuple[dict[str, Any], dict[str, Any]]:
+        """All that codes need, as plain values and arrays."""
+        check_is_fitted(self, "network_")
+        names = getattr(self, "feature_names_in_", None)
+        plain = {
+            "settings": state.plain_settings(self.get_params(deep=False)),
+            "features": int(self.n_features_in_),
+            "feature_names": None if names is None else [str(name) for name in names],
+            "seed": self._seed,
+        }
+        return plain, {f"network.{name}": value for name, value in self.network_.state_dict().items()}
+
+    @classmethod
+    def _from_state(cls, plain: dict[str, Any], arrays: dict[str, Any]) -> Self:
+        """The inverse of `_state`; a ValueError for anything that `_state` cannot have written."""
+        model = cls(**state.checked_settings(plain.get("settings"), set(cls().get_params(deep=False))))
+        check_settings(model.get_params(deep=False))
+        features = model.n_features_in_ = state.checked_count(plain.get("features"), "features")
+        if (names := state.checked_names(plain.get("feature_names"), features)) is not None:
+            model.feature_names_in_ = names
+        model._seed = state.checked_count(plain.get("seed"), "seed", least=0)
+        with torch.device("meta"):  # nothing of this size is in memory before the arrays are known to have it
+            network = model._architecture.layers(features)
+        model.network_ = state.load_module(network, arrays, "network.").eval()  # type: ignore[assignment]
+        model.likelihood_, model.history_ = model._architecture.likelihood(), History()
+        state.check_same_names((plain, arrays), model._state(), "An autoencoder")
+        return model
 
 
-def _check_choice(name: str, value: str, choices: Any) -> None:
-    if value not in choices:
-        raise ValueError(f"Autoencoder expects a {name} among {', '.join(choices)}, got {value!r}.")
-
-
-_POSITIVE: dict[str, Any] = {
-    "activation": "saturating",
-    "tau": 0.1,
-    "input_noise": 0.0,
-    "initial_variance": 0.1,
-    "kl_weight": 0.0,
-    "learning_rate": 0.03,
-}
-GAUSSIAN = Autoencoder()
-GAMMA = Autoencoder(family="gamma", masking=0.7, **_POSITIVE)
-POISSON = Autoencoder(family="poisson", loss="poisson", masking=0.5, **_POSITIVE)
+def _batches(network: Sequential, scaled: Counts, size: int) -> Iterator[SparseBatch]:
+    device = next(network.parameters()).device
+    for start in range(0, scaled.shape[0], size):
+        yield SparseRows.from_csr(scaled[start : start + size], device).all()

@@ -7,27 +7,25 @@ themselves for each document, so this is for encoding, not for training.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Sequence
 
 import torch
-from torch import Tensor, nn
+from torch import nn
 
 from torchnpn.documents.layers import WordLinear
-from torchnpn.moments import Moments
+from torchnpn.moments import JointMoments, Moments
 from torchnpn.nn import Linear
 from torchnpn.sparse import SparseBatch
 
 
-class JointMoments(NamedTuple):
-    """Mean and covariance of the units of a layer, together."""
-
-    mean: Tensor  # (..., units)
-    covariance: Tensor  # (..., units, units)
-
-    @property
-    def variance(self) -> Tensor:  # (..., units)
-        """The diagonal of the covariance."""
-        return self.covariance.diagonal(0, -2, -1)  # by place: of arrays and of tensors
+def code(encoder: Sequence[nn.Module], x: SparseBatch, p: float) -> JointMoments:
+    """The code of documents: a `WordLinear` first, then activations and linear layers."""
+    first, *others = encoder
+    assert isinstance(first, WordLinear)
+    a = of_words(first, x, p)
+    for module in others:
+        a = linear(module, a) if isinstance(module, Linear) else activated(module, a)
+    return a
 
 
 def of_words(layer: WordLinear, x: SparseBatch, p: float) -> JointMoments:

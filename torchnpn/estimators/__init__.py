@@ -3,15 +3,14 @@
 from torchnpn.estimators.autoencoder import NPNAutoencoder
 from torchnpn.estimators.bayesian_logistic import BayesianLogisticRegression
 from torchnpn.estimators.classifier import NPNClassifier
-from torchnpn.estimators.link_prediction import LinkPredictor
-from torchnpn.estimators.predictive import ClassPredictive, Interval, Predictive
+from torchnpn.estimators.predictive import ArrayMoments, ClassPredictive, Interval, Predictive
 from torchnpn.estimators.regressor import NPNRegressor
 
 __all__ = [
+    "ArrayMoments",
     "BayesianLogisticRegression",
     "ClassPredictive",
     "Interval",
-    "LinkPredictor",
     "NPNAutoencoder",
     "NPNClassifier",
     "NPNRegressor",

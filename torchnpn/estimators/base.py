@@ -355,10 +355,7 @@ class NPNEstimator(BaseEstimator):  # type: ignore[misc]
             network = estimator._build(n_in, likelihood.outputs(estimator._targets), replicas=estimator._replicas)
         estimator.network_ = state.load_module(network, arrays, "network.").eval()  # type: ignore[assignment]
         estimator.likelihood_ = state.load_module(likelihood, arrays, "likelihood.")  # type: ignore[assignment]
-        written = estimator._state()
-        for kind, found, expected in zip(("values", "arrays"), (plain, arrays), written, strict=True):
-            if set(found) != set(expected):
-                raise ValueError(f"An estimator expects the {kind} {sorted(expected)}, got {sorted(found)}.")
+        state.check_same_names((plain, arrays), estimator._state())
         return estimator
 
     def _plain_target(self) -> dict[str, Any]:

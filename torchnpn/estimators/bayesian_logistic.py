@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import math
+import warnings
 from typing import Any, Self
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted
 
@@ -16,7 +18,8 @@ from torchnpn.estimators import state
 from torchnpn.estimators.atomic import all_or_nothing
 from torchnpn.estimators.inputs import check_variance, largest_of
 from torchnpn.estimators.labels import distinct_labels
-from torchnpn.estimators.logistic_posterior import MOST_FEATURES, Rows, learnt, linear_moments
+from torchnpn.estimators.logistic_posterior import Posterior, Rows, fit_posterior, linear_moments
+from torchnpn.estimators.predictive import ArrayMoments
 from torchnpn.estimators.validation import (
     check_choice,
     check_enough_rows,
@@ -34,6 +37,7 @@ from torchnpn.moments import Moments
 Array = NDArray[Any]
 _LARGEST = 1e60  # of a feature: its square, times a variance of its weight, is a float64 number yet
 _MOST_ROUNDS = 100_000
+_MOST_FEATURES = 1000  # with a full covariance
 _METHODS, _PRIORS = ("laplace", "variational"), ("evidence", "ard")
 
 
@@ -123,25 +127,36 @@ class BayesianLogisticRegression(ClassifierMixin, BaseEstimator):  # type: ignor
         variance = _checked_variance(X_variance, X)
         check_enough_rows(self, X, given)
         positive = self.classes_[1:] if len(self.classes_) == 2 else self.classes_
-        posteriors = [
-            learnt(
-                Rows(X, variance, (y == label).astype(np.float64), weight, bool(self.fit_intercept)),
-                self.method,
-                self.precision,
-                int(self.max_iter),
-                float(self.tol),
-            )
-            for label in positive
-        ]
+        posteriors = [self._fit_one(X, variance, y == label, weight) for label in positive]
         features = X.shape[1]
-        means = np.stack([posterior.mean for posterior in posteriors])
+        means = np.stack([posterior.mean.numpy() for posterior in posteriors])
         self.coef_ = means[:, :features]
         self.intercept_ = means[:, features] if self.fit_intercept else np.zeros(len(positive))
-        self.covariance_ = np.stack([posterior.covariance for posterior in posteriors])
-        self.precision_ = np.stack([posterior.precision[:features] for posterior in posteriors])
+        self.covariance_ = np.stack([posterior.covariance.numpy() for posterior in posteriors])
+        self.precision_ = np.stack([posterior.precision[:features].numpy() for posterior in posteriors])
         self.log_evidence_ = np.array([posterior.log_evidence for posterior in posteriors])
         self.n_iter_ = max(posterior.iterations for posterior in posteriors)
         return self
+
+    def _fit_one(self, X: Array, variance: Array | None, is_class: Array, weight: Array) -> Posterior:
+        """The posterior for one class against the others."""
+        labels, weights = (torch.from_numpy(values.astype(np.float64)) for values in (is_class, weight))
+        posterior = fit_posterior(
+            Rows(X, variance, labels, weights, bool(self.fit_intercept)),
+            self.precision if isinstance(self.precision, str) else float(self.precision),
+            self.method,
+            diagonal=X.shape[1] > _MOST_FEATURES,
+            max_iter=int(self.max_iter),
+            tol=float(self.tol),
+        )
+        if not posterior.converged:
+            warnings.warn(
+                f"The evidence still changes by more than {self.tol} nats after {self.max_iter} iterations. Scale the "
+                "features alike, or raise max_iter or tol.",
+                ConvergenceWarning,
+                stacklevel=5,
+            )
+        return posterior
 
     def _check_settings(self) -> None:
         check_choice("method", self.method, _METHODS)
@@ -156,30 +171,31 @@ class BayesianLogisticRegression(ClassifierMixin, BaseEstimator):  # type: ignor
         if not is_number(self.tol) or not 0 < self.tol < math.inf:
             raise ValueError(f"tol expects a number above 0, got {short(self.tol)}.")
 
-    def decision_moments(self, X: Any, X_variance: Any = None) -> Moments:
-        """Mean and variance of a = w·x + b for each row, as arrays (rows,); (rows, classes) for more than two."""
+    def decision_moments(self, X: Any, X_variance: Any = None) -> ArrayMoments:
+        """Mean and variance of a = w·x + b for each row, (rows,); (rows, classes) for more than two."""
+        return ArrayMoments(*(part.numpy() for part in self._decision(X, X_variance)))  # type: ignore[union-attr]
+
+    def _decision(self, X: Any, X_variance: Any) -> Moments:
         check_is_fitted(self, "coef_")
         X = checked_data(self, X, dtype=[np.float64, np.float32], reset=False)
         _check_size(X)
-        rows = Rows(X, _checked_variance(X_variance, X), np.empty(0), np.empty(0), bool(self.fit_intercept))
-        mean, variance = (np.empty((len(X), len(self.coef_))) for _ in range(2))
-        with np.errstate(over="ignore", invalid="ignore"):  # what is too large is refused in words
-            for part, x, s in rows.chunks():
-                for k, covariance in enumerate(self.covariance_):
-                    w = np.append(self.coef_[k], self.intercept_[k]) if self.fit_intercept else self.coef_[k]
-                    mean[part, k], variance[part, k] = linear_moments(x, s, w, covariance)
-        if not (np.isfinite(mean).all() and np.isfinite(variance).all()):
+        none = torch.empty(0)
+        rows = Rows(X, _checked_variance(X_variance, X), none, none, bool(self.fit_intercept))
+        weights = np.column_stack([self.coef_, self.intercept_]) if self.fit_intercept else self.coef_
+        mean, variance = torch.empty(2, len(X), len(weights), dtype=torch.float64)
+        for part, x, s in rows.chunks():
+            for k, posterior in enumerate(zip(weights, self.covariance_, strict=True)):
+                mean[part, k], variance[part, k] = linear_moments(x, s, *map(torch.tensor, posterior))
+        if not bool(mean.isfinite().all() & variance.isfinite().all()):
             raise ValueError(
                 "X expects features whose log-odds are floating-point numbers, got some that are too large. Scale "
                 "the features alike, or take a larger precision."
             )
-        if len(self.classes_) == 2:
-            mean, variance = mean[:, 0], variance[:, 0]
-        return Moments(mean, variance)  # type: ignore[arg-type]  # arrays, as everything that estimators return
+        return Moments(mean[:, 0], variance[:, 0]) if len(self.classes_) == 2 else Moments(mean, variance)
 
     def predict_proba(self, X: Any, X_variance: Any = None) -> Array:
         """E σ(a) of each row, (rows, classes), in the order of `classes_`."""
-        a = Moments(*(torch.from_numpy(part) for part in self.decision_moments(X, X_variance)))
+        a = self._decision(X, X_variance)
         probs: Array = accurate.sigmoid(a).mean.numpy()
         if len(self.classes_) == 2:
             other: Array = accurate.sigmoid(-a).mean.numpy()  # not 1 - p, which loses the digits of small ones
@@ -237,19 +253,17 @@ class BayesianLogisticRegression(ClassifierMixin, BaseEstimator):  # type: ignor
         shapes = {
             "coef": (problems, features),
             "intercept": (problems,),
-            "covariance": (problems, size, size) if features <= MOST_FEATURES else (problems, size),
+            "covariance": (problems, size, size) if features <= _MOST_FEATURES else (problems, size),
             "precision": (problems, features),
             "log_evidence": (problems,),
         }
         for name, shape in shapes.items():
             setattr(model, f"{name}_", state.checked_array(arrays, name, shape))
-        if features <= MOST_FEATURES:
+        if features <= _MOST_FEATURES:
             state.check_covariance(model.covariance_, "covariance")
         elif (model.covariance_ < 0).any():
             raise ValueError("covariance expects variances ≥ 0, got others.")
-        for kind, found, expected in zip(("values", "arrays"), (plain, arrays), model._state(), strict=True):
-            if set(found) != set(expected):
-                raise ValueError(f"An estimator expects the {kind} {sorted(expected)}, got {sorted(found)}.")
+        state.check_same_names((plain, arrays), model._state())
         return model
 
 

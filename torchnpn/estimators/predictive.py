@@ -19,6 +19,13 @@ Array = NDArray[Any]
 _MOST_DRAWS = 10**9  # in one call: 8 GB
 
 
+class ArrayMoments(NamedTuple):
+    """Mean and variance as numpy arrays of one shape: what estimators return of codes and decisions."""
+
+    mean: Array
+    variance: Array
+
+
 class Interval(NamedTuple):
     """Ends of an interval for each row."""
 

@@ -178,6 +178,13 @@ def check_covariance(covariance: Array, name: str) -> None:
         raise ValueError(f"{name} expects the covariance of some variables, got a matrix that is none.")
 
 
+def check_same_names(found: tuple[Any, Any], expected: tuple[Any, Any], what: str = "An estimator") -> None:
+    """Raise a ValueError where plain values and arrays have other names than those that `what` writes."""
+    for kind, one, other in zip(("values", "arrays"), found, expected, strict=True):
+        if set(one) != set(other):
+            raise ValueError(f"{what} expects the {kind} {sorted(other)}, got {sorted(one)}.")
+
+
 def load_module(module: nn.Module, arrays: dict[str, Any], prefix: str) -> nn.Module:
     """Fill a module, made on the meta device, with the arrays `prefix.…`, whose names and shapes must be its own."""
     expected = {name: tuple(value.shape) for name, value in module.state_dict().items()}

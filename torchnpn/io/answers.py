@@ -34,8 +34,11 @@ def _of_classifier(model: Any) -> list[Array]:
 
 
 def _of_autoencoder(model: Any) -> list[Array]:
-    inputs = getattr(model.body_, "inputs_", None)  # of tables; words have none
-    return list(model.transform_dist(np.eye(2, model.n_features_in_) if inputs is None else _rows(inputs)))
+    return list(model.transform_dist(_rows(model.inputs_)))
+
+
+def _of_documents(model: Any) -> list[Array]:
+    return list(model.transform_dist(np.eye(2, model.n_features_in_)))
 
 
 def _of_logistic(model: Any) -> list[Array]:
@@ -51,6 +54,7 @@ _ANSWERS = {
     "NPNRegressor": _of_regressor,
     "NPNClassifier": _of_classifier,
     "NPNAutoencoder": _of_autoencoder,
+    "DocumentAutoencoder": _of_documents,
     "BayesianLogisticRegression": _of_logistic,
     "LinkPredictor": _of_links,
 }

@@ -17,17 +17,19 @@ from torch.nn import Module
 
 from torchnpn.io import checks, file, modules
 from torchnpn.io.answers import check_answers
+from torchnpn.io.early import upgraded
 
 FORMAT_VERSION = 1  # raised when an older version of the library could no longer read what is written
 _LONGEST_TEXT = 500  # characters of an error
 _KEYS = ("format_version", "saved", "versions", "object")
 
 _CLASSES = {  # with `_state()` -> (plain values, arrays) and `_from_state(plain, arrays)`; imported when they are met
+    "DocumentAutoencoder": "torchnpn.documents",
     "NPNAutoencoder": "torchnpn.estimators",
     "NPNClassifier": "torchnpn.estimators",
     "NPNRegressor": "torchnpn.estimators",
     "BayesianLogisticRegression": "torchnpn.estimators",
-    "LinkPredictor": "torchnpn.estimators",
+    "LinkPredictor": "torchnpn.links",
     "TableModel": "torchnpn.tables",
 }
 _ERRORS = (  # of torch, numpy and scikit-learn, for values that make no sense to them
@@ -182,7 +184,7 @@ def _checked(document: dict[str, Any]) -> dict[str, Any]:
     checks.text("saved", document["saved"])
     for name, one in checks.mapping("versions", document["versions"]).items():
         checks.text(checks.text("versions", name), one)
-    return document
+    return {**document, "object": upgraded(document["object"])}
 
 
 def _type(description: Any) -> str:

@@ -11,13 +11,14 @@ from sklearn.decomposition import TruncatedSVD
 from sklearn.feature_extraction.text import TfidfTransformer
 
 from torchnpn.documents import checked_counts
+from torchnpn.estimators import ArrayMoments
 from torchnpn.moments import Moments
 
-Codes = Callable[[Any], Moments]  # counts (documents, terms) to arrays (documents, code)
+Codes = Callable[[Any], Moments | ArrayMoments]  # counts (documents, terms) to arrays (documents, code)
 
 
 class DocumentCodes(Protocol):
-    """Settings of a method, frozen; `torchnpn.documents.Autoencoder` is one, too."""
+    """Settings of a method, frozen; `npn_studies.experiments.document_networks.DocumentNetwork` is one, too."""
 
     def fit(self, counts: Any) -> Codes:
         """A function from counts to codes; their variance is None where the method has none.

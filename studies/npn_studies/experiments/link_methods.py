@@ -10,9 +10,10 @@ from torch import Tensor
 
 from npn_studies.baselines.document_autoencoders import StackedAutoencoder, VariationalAutoencoder
 from npn_studies.baselines.document_codes import DocumentCodes, LatentSemantics, TfIdf
-from torchnpn.documents import GAMMA, GAUSSIAN, POISSON
-from torchnpn.estimators.pair_features import CONTROLS, with_variance
-from torchnpn.moments import Moments
+from npn_studies.experiments.document_networks import GAMMA, GAUSSIAN, POISSON
+from npn_studies.experiments.pair_features import CONTROLS, with_variance
+from torchnpn import links
+from torchnpn.moments import JointMoments, Moments
 
 Setting = dict[str, Any]
 WIDE = (200, 50)  # the paper's double budget
@@ -69,11 +70,11 @@ class Codes(NamedTuple):
     """Of all documents, as the network's own pass has them; and with covariances, which the use "joint" is made for."""
 
     own: Moments
-    joint: Moments | None = None  # its variance is (documents, n, n)
+    joint: JointMoments | None = None
 
 
 class View(NamedTuple):
-    """Arguments of `LinkPredictor`, what stands for the variance if it is a control, and whether it knows lengths."""
+    """How `LinkPredictor` sees codes, what stands for the variance if it is a control, and whether it knows lengths."""
 
     pairs: str
     variance: str
@@ -127,9 +128,10 @@ def controls(use: View) -> tuple[View, ...]:
     return tuple(use._replace(control=kind) for kind in kinds)
 
 
-def seen(codes: Codes, words: Tensor, view: View) -> Moments:
+def seen(codes: Codes, words: Tensor, view: View) -> links.Codes:
     """Codes as a view sees them; `words` is how many a document has, (documents,)."""
-    x = codes.joint if view.variance == "joint" and codes.joint is not None else codes.own
+    of_joint = view.variance == "joint" and codes.joint is not None
+    x: links.Codes = codes.joint if of_joint else codes.own  # type: ignore[assignment]
     if view.variance == "none":
         return Moments(x.mean)
     if view.control == ZERO:
@@ -139,15 +141,14 @@ def seen(codes: Codes, words: Tensor, view: View) -> Moments:
     return CONTROLS[view.control](x) if view.control else x
 
 
-def known_by_length(x: Moments, words: Tensor) -> Moments:
+def known_by_length(x: links.Codes, words: Tensor) -> links.Codes:
     """Codes whose log variance is a + b l + c l² with l = log(1 + words), by least squares for each dimension.
 
     Long documents are better known: if this does as well as the variance, then length is all that the variance says.
     It is scaled to the mean variance of each dimension.
     """
     assert x.variance is not None
-    variance = x.variance if x.variance.ndim == 2 else x.variance.diagonal(dim1=1, dim2=2)
-    mean = variance.mean(0)
+    variance, mean = x.variance, x.variance.mean(0)
     logs = torch.log(torch.where(mean > 0, variance + _LEAST * mean, 1.0)).double()
     powers = torch.log1p(words.double())[:, None] ** torch.arange(3)
     fitted = powers @ torch.linalg.lstsq(powers, logs, driver="gelsd").solution

@@ -22,14 +22,15 @@ from torch import Tensor
 
 from npn_studies.baselines.document_codes import DocumentCodes
 from npn_studies.datasets import Documents, load_documents
+from npn_studies.experiments.document_networks import DocumentEncoder
 from npn_studies.experiments.experiment import Cell, Experiment, Options, Progress, Record
 from npn_studies.experiments.link_methods import METHODS, Codes, View, prepared, seen, views
 from npn_studies.experiments.link_settings import Choice, chosen
 from npn_studies.experiments.links_page import headline, section
+from npn_studies.experiments.pair_features import NORMALISATIONS, USES, square_root
 from npn_studies.experiments.tables import rounded
 from torchnpn.datasets.splits import link_split, node_split
-from torchnpn.documents import Encoder
-from torchnpn.estimators.link_prediction import LinkPredictor
+from torchnpn.links import LinkPredictor
 from torchnpn.metrics.links import LinkQuality, link_positions, link_quality
 from torchnpn.moments import Moments
 
@@ -111,9 +112,9 @@ def learnt(settings: DocumentCodes, counts: Any, device: torch.device) -> tuple[
     cost = Cost(rounded(seconds), torch.cuda.max_memory_allocated(device) - before if on_gpu else None)
     codes = encode(counts)
     if scipy.sparse.issparse(codes.mean):
-        return Codes(codes), cost
-    if isinstance(encode, Encoder) and encode.settings.family == "gaussian":
-        return Codes(_tensors(codes), _tensors(encode.joint(counts))), cost
+        return Codes(Moments(codes.mean)), cost  # type: ignore[arg-type]  # tf-idf, sparse
+    if isinstance(encode, DocumentEncoder) and encode.model.family == "gaussian":
+        return Codes(_tensors(codes), encode.joint(counts)), cost
     return Codes(_tensors(codes)), cost
 
 
@@ -143,17 +144,18 @@ class Judge(NamedTuple):
         if scipy.sparse.issparse(codes.own.mean):
             return link_quality(cosines(codes.own.mean, task, self.device), task.true, task.left_out)
         predictor = LinkPredictor(
-            view.pairs,
-            view.variance,
-            doubt=view.doubt,
-            root=self.root and view.pairs == "cosine",
+            USES[view.variance],
+            NORMALISATIONS[view.pairs],
+            variance_scale=view.doubt,
             sums=view.sums,
             negatives=self.negatives,
             device=str(self.device),
             random_state=self.seed,
         )
+        x = seen(codes, self.words, view)
+        x = square_root(x) if self.root and view.pairs == "cosine" else x
         lengths = torch.log1p(self.words) if view.length else None
-        predictor.fit(seen(codes, self.words, view), task.links, task.nodes, lengths)
+        predictor.fit(x, task.links, task.nodes, lengths)
         return link_quality(predictor.score_blocks(task.rows, task.columns), task.true, task.left_out)
 
 

@@ -9,6 +9,7 @@ nothing but the rank of links was asked for, stands beside it.
 
 from __future__ import annotations
 
+import copy
 import dataclasses
 from typing import TYPE_CHECKING, Any
 
@@ -17,11 +18,11 @@ from numpy.typing import NDArray
 from scipy.stats import spearmanr
 
 from npn_studies.datasets import Documents, load_documents
+from npn_studies.experiments.document_networks import GAUSSIAN, DocumentNetwork
 from npn_studies.experiments.experiment import Cell, Experiment, Options, Progress, Record
 from npn_studies.experiments.link_methods import Setting
 from npn_studies.experiments.tables import Summary, rounded, table
 from torchnpn.datasets.splits import node_split
-from torchnpn.documents import GAUSSIAN, Autoencoder
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -59,13 +60,13 @@ def groups(error: Array, variance: Array) -> dict[str, list[float]]:
     }
 
 
-def figures(all_counts: Any, seeds: int, settings: Autoencoder, progress: Progress) -> dict[str, Any]:
+def figures(all_counts: Any, seeds: int, settings: DocumentNetwork, progress: Progress) -> dict[str, Any]:
     """Correlations on training and on test documents for each seed; groups and some documents of the first."""
     found: dict[str, Any] = {"train": {}, "test": {}}
     for seed in range(seeds):
         split = node_split(all_counts.shape[0], seed)
-        encoder = dataclasses.replace(settings, seed=seed).fit(all_counts[split.train])
-        sure_of_inputs = dataclasses.replace(encoder, input_noise=0.0)
+        encoder = dataclasses.replace(settings, seed=seed).fit(all_counts[split.train]).model
+        sure_of_inputs = copy.copy(encoder).set_params(encoding_noise=0.0)
         for part, rows in zip(("train", "test"), split, strict=True):
             counts = all_counts[rows]
             error, variance = encoder.reconstruction(counts)

@@ -20,15 +20,15 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.feature_extraction.text import TfidfTransformer
 
 from npn_studies.datasets import Documents, load_documents
+from npn_studies.experiments.document_networks import DocumentNetwork
 from npn_studies.experiments.experiment import Cell, Experiment, Options, Progress, Record
 from npn_studies.experiments.tables import Summary, rounded, table
-from torchnpn.documents import Autoencoder
 
 Array = NDArray[Any]
 Setting = dict[str, Any]
 TOPICS, WORDS, SEEDS = 20, 10, 3
 RELEVANCE = 0.6  # λ of `telling`
-GAMMA_FACTORS = Autoencoder(
+GAMMA_FACTORS = DocumentNetwork(
     family="gamma",
     activation="identity",
     bias=False,
@@ -97,7 +97,7 @@ def gamma_factors(task: Task, setting: Setting) -> Array:
     settings = dataclasses.replace(
         GAMMA_FACTORS, hidden=(task.topics,), seed=task.seed, device=str(task.device), **changes
     )
-    return np.asarray(settings.fit(given).components)
+    return np.asarray(settings.fit(given).model.components_)
 
 
 def sklearn_factors(task: Task, setting: Setting) -> Array:

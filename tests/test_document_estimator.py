@@ -1,8 +1,6 @@
-"""NPNAutoencoder for counts: one face for the networks of documents, and what it refuses."""
+"""DocumentAutoencoder as a scikit-learn estimator, and what it refuses."""
 
 from __future__ import annotations
-
-from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -16,8 +14,7 @@ from sklearn.feature_extraction.text import CountVectorizer
 from sklearn.pipeline import make_pipeline
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from torchnpn import NPNAutoencoder, io
-from torchnpn.documents import GAMMA, GAUSSIAN, POISSON
+from torchnpn import DocumentAutoencoder, io
 
 
 def words(documents=40, terms=60, seed=0) -> scipy.sparse.csr_matrix:
@@ -34,31 +31,27 @@ COUNTS = words()
 
 
 @pytest.mark.parametrize("family", ["gaussian", "gamma", "poisson"])
-def test_it_is_the_autoencoder_of_documents(family):
-    """The same seed, settings and documents: the codes of `torchnpn.documents`, but for its float32."""
-    preset = {"gaussian": GAUSSIAN, "gamma": GAMMA, "poisson": POISSON}[family]
-    settings = {"masking": 0.2, "encoding_noise": 0.3, "learning_rate": 0.02, "kl_weight": 0.1, "weight_decay": 0.5}
-    settings |= {"prior_precision": "evidence" if family == "gaussian" else 2.0}
-    model = NPNAutoencoder(family, loss=preset.loss, **FAST, **settings).fit(COUNTS)
-    seed = np.random.RandomState(0).randint(2**31 - 1)
-    encoder = replace(preset, hidden=(8, 4), epochs=2, batch_size=16, seed=seed, device="cpu", **settings).fit(COUNTS)
-    code, expected = model.transform_dist(COUNTS), encoder(COUNTS)
-    np.testing.assert_allclose(code.mean, expected.mean, rtol=1e-4, atol=1e-6)
-    np.testing.assert_allclose(code.variance, expected.variance, rtol=1e-4, atol=1e-7)
-    given_back = model.reconstruction(COUNTS)
-    for found, known in zip(given_back, encoder.reconstruction(COUNTS), strict=True):
-        np.testing.assert_allclose(found, known, rtol=1e-4)
-    np.testing.assert_allclose(model.score_samples(COUNTS), -given_back.error, rtol=1e-5)
-    assert model.score(COUNTS) == pytest.approx(-given_back.error.mean())
-    np.testing.assert_allclose(model.transform(COUNTS), code.mean, rtol=1e-5, atol=1e-7)
-    np.testing.assert_allclose(model.components_, encoder.components, rtol=1e-4, atol=1e-6)
+def test_its_methods_agree(family):
+    model = DocumentAutoencoder(family, **FAST).fit(COUNTS)
+    code, reconstructed = model.transform_dist(COUNTS), model.reconstruction(COUNTS)
+    np.testing.assert_array_equal(model.transform(COUNTS), code.mean)
+    np.testing.assert_array_equal(model.score_samples(COUNTS), -reconstructed.error)
+    assert model.score(COUNTS) == pytest.approx(-reconstructed.error.mean())
+    assert (reconstructed.variance > 0).all()
     assert model.n_iter_ == len(model.history_.epochs) == 2
-    assert model.get_feature_names_out().tolist() == [f"npnautoencoder{k}" for k in range(4)]
+    assert model.get_feature_names_out().tolist() == [f"documentautoencoder{k}" for k in range(4)]
+
+
+def test_noise_of_encoding_can_change_after_training():
+    model = DocumentAutoencoder(**FAST).fit(COUNTS)
+    before, certain = model.transform_dist(COUNTS), model.set_params(encoding_noise=0.0).transform_dist(COUNTS)
+    assert before.variance.mean() > certain.variance.mean()
+    np.testing.assert_array_equal(model.set_params(encoding_noise=0.5).transform(COUNTS), before.mean)
 
 
 @each_network
 def test_the_same_seed_and_either_kind_of_matrix_give_the_same_codes(settings):
-    model = NPNAutoencoder(**FAST, **settings)
+    model = DocumentAutoencoder(**FAST, **settings)
     first, second = (clone(model).fit(X).transform_dist(X) for X in (COUNTS, COUNTS.toarray()))
     np.testing.assert_allclose(first.mean, second.mean, rtol=1e-4, atol=1e-6)
     np.testing.assert_allclose(first.variance, second.variance, rtol=1e-4, atol=1e-7)
@@ -68,12 +61,14 @@ def test_the_same_seed_and_either_kind_of_matrix_give_the_same_codes(settings):
 
 
 def test_none_chooses_by_the_family():
-    model = NPNAutoencoder("poisson", hidden=(3,), max_epochs=1, device="cpu").fit(COUNTS)
-    used = model.body_.encoder.settings
-    assert (used.loss, used.activation, used.masking, used.tau) == ("poisson", "saturating", 0.5, 0.1)
-    assert used.learning_rate == POISSON.learning_rate and used.epochs == 1
-    assert used.batch_size == 16  # of 40 documents: one step an epoch would be too few
-    assert NPNAutoencoder("gamma")._word_settings(0, 10_000).batch_size == GAMMA.batch_size
+    chosen, given = (
+        DocumentAutoencoder("poisson", **{**FAST, **settings}).fit(COUNTS).transform(COUNTS)
+        for settings in (
+            {"batch_size": None},
+            {"loss": "poisson", "activation": "saturating", "masking": 0.5, "tau": 0.1, "learning_rate": 0.03},
+        )
+    )
+    np.testing.assert_array_equal(chosen, given)  # in batches of 16 of 40 documents: one step would be too few
 
 
 DECODED = {  # family, loss -> the expected target for outputs of mean m and variance v
@@ -88,7 +83,7 @@ DECODED = {  # family, loss -> the expected target for outputs of mean m and var
 
 @pytest.mark.parametrize(("family", "loss"), DECODED, ids=" ".join)
 def test_expected_words_are_decoded_from_codes(family, loss):
-    model = NPNAutoencoder(family, loss=loss, **{**FAST, "hidden": (4,)}).fit(COUNTS)
+    model = DocumentAutoencoder(family, loss=loss, **{**FAST, "hidden": (4,)}).fit(COUNTS)
     Z = np.float32(model.transform(COUNTS))
     last = model.network_[-1]
     W, W_s, b, b_s = (part.detach().double().numpy() for part in (*last.weight.moments, *last.bias.moments))
@@ -100,18 +95,18 @@ def test_expected_words_are_decoded_from_codes(family, loss):
 def test_topics_have_the_names_of_the_frame():
     names = [f"word{k}" for k in range(60)]
     frame = pd.DataFrame(COUNTS.toarray(), columns=names)
-    model = NPNAutoencoder(**FAST, **NETWORKS["factors"]).fit(frame)
+    model = DocumentAutoencoder(**FAST, **NETWORKS["factors"]).fit(frame)
     topics = model.topics(words=3)
     assert topics == model.topics(names, 3) and len(topics) == 4 and set(topics[0]) < set(names)
     first = names[int(model.components_[0].argmax())]
     assert topics[0][0] == first
     with pytest.raises(ValueError, match="expects a vocabulary"):
-        NPNAutoencoder(**FAST, **NETWORKS["factors"]).fit(COUNTS).topics()
+        DocumentAutoencoder(**FAST, **NETWORKS["factors"]).fit(COUNTS).topics()
 
 
 def test_texts_go_through_a_pipeline():
     texts = ["a cat and a dog", "dog eats cat", "prices rise", "prices fall and rise", ""] * 2
-    pipeline = make_pipeline(CountVectorizer(), NPNAutoencoder("poisson", **FAST))
+    pipeline = make_pipeline(CountVectorizer(), DocumentAutoencoder("poisson", **FAST))
     assert pipeline.fit_transform(texts).shape == (10, 4)
     assert np.isfinite(pipeline.score_samples(["a cat", "nothing known"])).all()
 
@@ -120,35 +115,21 @@ def test_texts_go_through_a_pipeline():
 @pytest.mark.parametrize("family", ["gaussian", "gamma"])
 def test_progress_is_told(family, capsys):
     shares = []
-    NPNAutoencoder(family, **{**FAST, "max_epochs": 20}, verbose=1).fit(COUNTS, progress=shares.append)
+    DocumentAutoencoder(family, **{**FAST, "max_epochs": 20}, verbose=1).fit(COUNTS, progress=shares.append)
     assert shares == pytest.approx(np.arange(1, 21) / 20)
     lines = capsys.readouterr().out.splitlines()
-    assert len(lines) == 10 and lines[-1].startswith("[NPNAutoencoder] epoch 20/20: loss ")
-
-
-NO_WEIGHTS = "counts take no weights"
-WEIGHTS = (
-    "check_sample_weights_pandas_series",
-    "check_sample_weights_not_an_array",
-    "check_sample_weights_list",
-    "check_all_zero_sample_weights_error",
-    "check_sample_weights_shape",
-    "check_sample_weights_not_overwritten",
-    "check_sample_weight_equivalence_on_dense_data",
-    "check_sample_weight_equivalence_on_sparse_data",
-)
+    assert len(lines) == 10 and lines[-1].startswith("[DocumentAutoencoder] epoch 20/20: loss ")
 
 
 @pytest.mark.slow
 @parametrize_with_checks(
     [
-        NPNAutoencoder("gamma", hidden=(5,), max_epochs=5),
-        NPNAutoencoder("poisson", hidden=(5,), max_epochs=5, loss="bce"),
-        NPNAutoencoder(hidden=(5,), max_epochs=5, loss="bce"),
+        DocumentAutoencoder("gamma", hidden=(5,), max_epochs=5),
+        DocumentAutoencoder("poisson", hidden=(5,), max_epochs=5, loss="bce"),
+        DocumentAutoencoder(hidden=(5,), max_epochs=5, loss="bce"),
     ],
-    expected_failed_checks=lambda estimator: dict.fromkeys(WEIGHTS, NO_WEIGHTS),
 )
-@pytest.mark.filterwarnings("ignore")  # scikit-learn warns of the checks that fail as expected
+@pytest.mark.filterwarnings("ignore")  # some checks have few rows
 def test_scikit_learn_contract(estimator, check):
     check(estimator)
 
@@ -160,14 +141,14 @@ def test_scikit_learn_contract(estimator, check):
 @pytest.mark.parametrize("case", ["the same document", "all empty"])
 def test_odd_documents_have_finite_codes(settings, case):
     counts = scipy.sparse.vstack([COUNTS[:1]] * 10) if case == "the same document" else 0 * COUNTS
-    model = NPNAutoencoder(**FAST, **settings).fit(counts)
+    model = DocumentAutoencoder(**FAST, **settings).fit(counts)
     code = model.transform_dist(counts)
     for part in (*code, model.score_samples(counts), model.inverse_transform(code.mean)):
         assert np.isfinite(part).all()
 
 
 def test_an_empty_document_has_a_code_of_its_own():
-    model = NPNAutoencoder("gamma", **FAST).fit(COUNTS)
+    model = DocumentAutoencoder("gamma", **FAST).fit(COUNTS)
     empty = model.transform(scipy.sparse.csr_matrix((2, 60)))
     np.testing.assert_allclose(empty[0], model.transform(COUNTS)[3], rtol=1e-12)
     np.testing.assert_allclose(empty[0], empty[1], rtol=1e-12)
@@ -179,7 +160,7 @@ def test_an_empty_document_has_a_code_of_its_own():
 def test_more_words_than_sixteen_bits_count(family, tmp_path):
     counts = scipy.sparse.random(50, 70_000, density=3e-4, random_state=0, format="csr")
     counts.data = np.ceil(3 * counts.data)
-    model = NPNAutoencoder(family, loss="bce", **{**FAST, "max_epochs": 1}).fit(counts)
+    model = DocumentAutoencoder(family, loss="bce", **{**FAST, "max_epochs": 1}).fit(counts)
     code = model.transform_dist(counts)
     io.save(model, tmp_path / "model.npn")
     np.testing.assert_allclose(io.load(tmp_path / "model.npn").transform(counts), code.mean, rtol=1e-5, atol=1e-7)
@@ -196,12 +177,12 @@ def test_more_words_than_sixteen_bits_count(family, tmp_path):
         ("poisson", COUNTS / 2, "whole numbers"),
         ("gamma", np.full((4, 60), np.nan), "NaN"),
         ("gamma", np.full((4, 60), np.inf), "infinity"),
-        ("gamma", COUNTS[:, :50], "X has 50 features, but NPNAutoencoder is expecting 60"),
+        ("gamma", COUNTS[:, :50], "X has 50 features, but DocumentAutoencoder is expecting 60"),
         ("gamma", np.ones(60), "1D array"),
     ],
 )
 def test_what_is_no_counts_is_refused(family, counts, message):
-    model = NPNAutoencoder(family, **FAST).fit(COUNTS)
+    model = DocumentAutoencoder(family, **FAST).fit(COUNTS)
     for method in (model.transform, model.score_samples, model.reconstruction):
         with pytest.raises(ValueError, match=message):
             method(counts)
@@ -215,52 +196,49 @@ def test_what_is_no_counts_is_refused(family, counts, message):
     [
         ({"family": "beta"}, 'family expects one of "gaussian", "gamma", "poisson", got'),
         ({"family": None}, "family expects"),
-        ({"family": "gamma", "loss": "noise"}, 'loss="noise" expects family="gaussian"'),
         ({"loss": "poisson"}, "loss of a gaussian network"),
-        ({"loss": "bce", "activation": "saturating"}, "activation of a gaussian network"),
+        ({"loss": "noise"}, "loss of a gaussian network"),
+        ({"activation": "saturating"}, "activation of a gaussian network"),
         ({"family": "gamma", "activation": "saturating_kl"}, "activation of a gamma network"),
-        ({"masking": 0.5}, 'masking is for counts, not for the loss "noise"'),
-        ({"input_noise": 0.5, "tau": 1.0}, "input_noise, tau is for counts"),
-        ({"encoding_noise": 0.5}, "encoding_noise is for counts"),
-        ({"family": "gamma", "encoding_noise": 1.0}, "encoding_noise expects a number from 0 to below 1"),
-        ({"prior_precision": "evidence"}, "prior_precision is for counts"),
-        ({"loss": "bce", "prior_precision": -1.0}, "prior_precision expects a number above 0"),
-        ({"loss": "bce", "prior_precision": [1.0]}, "prior_precision expects a number above 0"),
+        ({"family": "gamma", "encoding_noise": 1.0}, "encoding_noise expects a number from 0 to below 1, or None"),
+        ({"input_noise": -0.1}, "input_noise expects a number from 0"),
+        ({"prior_precision": -1.0}, "prior_precision expects a number above 0"),
+        ({"prior_precision": [1.0]}, "prior_precision expects a number above 0"),
+        ({"prior_precision": "learnt"}, "prior_precision expects .*, got 'learnt'"),
+        ({"prior_precision": None}, "prior_precision expects"),
         ({"family": "gamma", "prior_precision": "evidence"}, "gamma network expects a number as prior_precision"),
-        ({"loss": "bce", "weight_decay": -0.1}, "weight_decay expects a number ≥ 0"),
-        ({"family": "gamma", "missing": "conditional"}, "missing='conditional' is for tables"),
-        ({"family": "gamma", "dropout": 0.2}, "dropout=0.2 is for tables"),
+        ({"weight_decay": -0.1}, "weight_decay expects a number ≥ 0, got -0.1"),
+        ({"weight_decay": None}, "weight_decay expects"),
         ({"family": "gamma", "masking": 1.0}, "masking expects a number from 0 to below 1"),
         ({"family": "gamma", "tau": "large"}, "tau expects a number above 0"),
+        ({"tau": 0.0}, "tau expects"),
+        ({"epsilon": 0.0}, "epsilon expects a number above 0"),
+        ({"initial_variance": np.inf}, "initial_variance expects a number above 0"),
         ({"family": "gamma", "bias": 1}, "bias expects"),
+        ({"binary": "yes"}, "binary expects True or False"),
         ({"family": "gamma", "kl_weight": -1.0}, "kl_weight expects"),
         ({"family": "gamma", "learning_rate": np.nan}, "learning_rate expects"),
-        ({"family": "gamma", "hidden": ()}, "hidden expects at least one layer"),
+        ({"spread_learning_rate": 0}, "spread_learning_rate expects"),
+        ({"family": "gamma", "hidden": ()}, "hidden expects a tuple of layer sizes, at least one"),
         ({"family": "gamma", "hidden": (3.5,)}, "hidden expects a tuple"),
-        ({"family": "gamma", "max_epochs": 0}, "max_epochs expects"),
-        ({"family": "gamma", "batch_size": 2.5}, "batch_size expects"),
+        ({"hidden": 5}, "hidden expects a tuple"),
+        ({"family": "gamma", "max_epochs": 0}, "max_epochs expects a whole number from 1 to 100,000"),
+        ({"family": "gamma", "batch_size": 2.5}, "batch_size expects a whole number from 1, or None"),
+        ({"warm_up": -1}, "warm_up expects a whole number from 0"),
     ],
 )
 def test_settings_that_make_no_sense_are_refused(settings, message):
     with pytest.raises(ValueError, match=message):
-        NPNAutoencoder(**settings).fit(COUNTS)
+        DocumentAutoencoder(**settings).fit(COUNTS)
 
 
-def test_what_counts_do_not_have_is_refused():
-    model = NPNAutoencoder("gamma", **FAST)
-    with pytest.raises(ValueError, match="sample_weight is for tables"):
-        model.fit(COUNTS, sample_weight=np.ones(40))
-    with pytest.raises(ValueError, match="X_variance is for tables"):
-        model.fit(COUNTS, X_variance=1.0)
+def test_codes_of_another_size_or_sign_are_refused():
+    model = DocumentAutoencoder("gamma", **FAST)
     with pytest.raises(NotFittedError):
         model.reconstruction(COUNTS)
+    assert not hasattr(model, "components_")
     model.fit(COUNTS)
-    with pytest.raises(ValueError, match="X_variance is for tables"):
-        model.transform(COUNTS, X_variance=1.0)
     with pytest.raises(ValueError, match="codes of 4 units, got 3"):
         model.inverse_transform(np.ones((2, 3)))
     with pytest.raises(ValueError, match="≥ 0, got -1"):
         model.inverse_transform(-np.ones((2, 4)))
-    table = NPNAutoencoder(**FAST).fit(COUNTS.toarray())
-    for name in ("topics", "reconstruction", "components_"):
-        assert not hasattr(table, name) and hasattr(model, name)
