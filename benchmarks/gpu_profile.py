@@ -19,7 +19,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 import torchnpn as npn
 from benchmarks import records, summaries
-from torchnpn.training.steps import device_training
+from torchnpn.training.engine import device_engine
 
 RECORD = records.RESULTS / "gpu_profile.json"
 PAGE = records.DOCS / "speed.md"
@@ -66,15 +66,15 @@ def measure(case: Case, device: torch.device, steps: int = 20) -> dict[str, Any]
     x, y = torch.randn(rows, case.sizes[0], device=device), torch.randint(case.sizes[-1], (rows,), device=device)
     recipe = npn.training.Recipe(epochs=10_000, batch_size=case.batch)
     likelihood = npn.likelihoods.ScaledSoftmax(case.sizes[-1])
-    training = device_training(model, (x, y), likelihood, npn.priors.EmpiricalBayes(), recipe, fused=True)
+    training = device_engine(model, (x, y), likelihood, npn.priors.EmpiricalBayes(), recipe, fused=True)
     training.begin(0)
-    for _ in range(training.steps):
+    for _ in range(training.plan.steps):
         training.run()
     training.begin(1)
     with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CUDA]) as profile:
         for i in range(steps):
-            if i % training.steps == 0:
-                training.feed.following.zero_()
+            if i % training.plan.steps == 0:
+                training.plan.following.zero_()
             training.run()
         torch.cuda.synchronize()
     kernels = sorted(profile.key_averages(), key=lambda event: -event.device_time_total)[:MOST_KERNELS]

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import os
+
 import torch
 
-from torchnpn import likelihoods, nn
+from torchnpn import nn
 from torchnpn.moments import Moments
 from torchnpn.training import Recipe
-from torchnpn.training.batches import Rows
-from torchnpn.training.fused import why_not_fused
+from torchnpn.training.chain import why_not_triton
+from torchnpn.training.data import Rows
 
 ROWS, FEATURES, OUTPUTS = 21, 5, 3  # batches of 8: the last has five rows
 
@@ -39,5 +41,5 @@ def recipe(**settings):
 def reason(net=None, data=None, prior=None, **settings):
     """Why no fused step applies, or None."""
     rows = Rows(*(dataset() if data is None else data))
-    likelihood = likelihoods.ScaledSoftmax(OUTPUTS)
-    return why_not_fused(network() if net is None else net, rows, likelihood, prior, recipe(**settings))
+    on_device = "TRITON_INTERPRET" in os.environ
+    return why_not_triton(network() if net is None else net, rows, prior, recipe(**settings), on_device)

@@ -20,8 +20,8 @@ from torchnpn import NPNClassifier, nn
 from torchnpn.likelihoods import GaussianNoise, ScaledSoftmax
 from torchnpn.moments import Moments
 from torchnpn.training import Recipe, constant, train
-from torchnpn.training.adversarial import Adversary, along, pushed
-from torchnpn.training.batches import Batch
+from torchnpn.training.adversarial import Adversary, adversarial_rows, step_along
+from torchnpn.training.data import Batch
 
 ROWS, FEATURES, CLASSES = 40, 5, 3
 
@@ -43,14 +43,14 @@ def network(dropout=0.0, replicas=(), activation="relu"):
 @pytest.mark.parametrize("scale", [1e-42, 1e-30, 1e-10, 1.0, 1e10, 1e30])
 def test_a_step_has_the_length_that_is_asked_for_however_small_the_gradient(scale):
     g = torch.tensor([[3.0, 4.0], [-1.0, 0.0], [0.0, 0.0]]) * scale
-    torch.testing.assert_close(along(g, 0.5).norm(dim=-1), torch.tensor([0.5, 0.5, 0.0]))
-    torch.testing.assert_close(along(g, 0.5)[0], torch.tensor([0.3, 0.4]))
+    torch.testing.assert_close(step_along(g, 0.5).norm(dim=-1), torch.tensor([0.5, 0.5, 0.0]))
+    torch.testing.assert_close(step_along(g, 0.5)[0], torch.tensor([0.3, 0.4]))
 
 
 def test_the_worst_point_of_a_ball_for_a_linear_network():
     """(x·w - y)² is largest at x + r w/|w| or x - r w/|w|, on the side where the error already lies."""
     w, x, y = torch.tensor([3.0, -4.0]), torch.randn(6, 2, generator=seeded()), torch.randn(6, generator=seeded(1))
-    found = pushed(lambda x: (x @ w - y) ** 2, x, 0.7)
+    found = adversarial_rows(lambda x: (x @ w - y) ** 2, x, 0.7)
     angles = torch.linspace(0, 2 * torch.pi, 721)
     around = x[:, None] + 0.7 * torch.stack([angles.cos(), angles.sin()], -1)
     worst = ((around @ w - y[:, None]) ** 2).amax(1)
@@ -143,7 +143,7 @@ def test_a_baseline_trained_with_an_adversary_withstands_one(baseline):
     """The adversary of another network, which is as bad for this one."""
     x, y = rows()
     other = DropoutNetwork(Classes(CLASSES), LONG, rate=0.0).fit(x, y).network
-    worst = pushed(lambda x: other.loss(x, y), x[None], 0.5)[0]
+    worst = adversarial_rows(lambda x: other.loss(x, y), x[None], 0.5)[0]
     losses = []
     for radius in (0.0, 0.5):
         predicted = dataclasses.replace(baseline, adversarial=radius).fit(x, y).predict(worst)
@@ -160,7 +160,7 @@ def test_a_teacher_steps_by_the_gradient_at_rows_moved_against_it():
         return Teacher(training_rows(x, y, task, "cpu"), task, LONG, 1e-3, 1.0, radius)
 
     with torch.random.fork_rng():
-        moved = pushed(lambda at: teacher(x).network.loss(at, y), x[None], 0.5)[0]
+        moved = adversarial_rows(lambda at: teacher(x).network.loss(at, y), x[None], 0.5)[0]
         teachers = teacher(x, 0.5), teacher(moved), teacher(x)
         for one in teachers:
             torch.manual_seed(1)  # of the step's noise

@@ -16,9 +16,9 @@ from trainings import FEATURES, close, data, network, run, same, seeded
 import torchnpn
 from torchnpn import likelihoods, nn, priors
 from torchnpn.moments import Moments
-from torchnpn.training import CheckpointError, linear_ramp, loop, small
+from torchnpn.training import CheckpointError, engine, linear_ramp, loop
+from torchnpn.training.engine import device_engine
 from torchnpn.training.fingerprint import described
-from torchnpn.training.steps import device_training
 
 
 def sparse(share):
@@ -184,7 +184,7 @@ def test_a_loader_is_known_by_its_tensors(tmp_path):
 
 ENGINES = {
     "numpy": lambda monkeypatch: None,
-    "autograd": lambda monkeypatch: monkeypatch.setattr(small, "takes", lambda *_: False),
+    "autograd": lambda monkeypatch: monkeypatch.setattr(engine, "why_not_numpy", lambda *_: "no"),
     "device": lambda monkeypatch: on_device(monkeypatch, None),
     "fused": lambda monkeypatch: on_device(monkeypatch, True),
 }
@@ -194,11 +194,10 @@ TORCHS = {"optimizer": partial(torch.optim.AdamW, weight_decay=0.1), "scheduler"
 def on_device(monkeypatch, fused):
     """Steps as on a GPU, computed on a CPU; fused ones by Triton's interpreter."""
 
-    def choose(self):
-        self.parameters = [p for module in (self.model, self.likelihood) for p in module.parameters()]
-        return device_training(self.model, self.data, self.likelihood, self.prior, self.recipe, fused=fused)
+    def choose(*arguments):
+        return device_engine(*arguments[:-1], fused=fused)
 
-    monkeypatch.setattr(loop._Run, "_choose_device_training", choose)
+    monkeypatch.setattr(loop, "choose_engine", choose)
 
 
 @pytest.mark.parametrize("settings", [{}, {"scheduler": None}, TORCHS], ids=["default", "constant rate", "torch's"])

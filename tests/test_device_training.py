@@ -13,10 +13,10 @@ from device_cases import FEATURES, OUTPUTS, ROWS, dataset, network, normal, reas
 from torchnpn import likelihoods, nn, priors
 from torchnpn.moments import Moments
 from torchnpn.training import constant, cosine, optimizer_state
-from torchnpn.training.fused import FusedSteps
-from torchnpn.training.graphs import Beside, Repeated, captured
-from torchnpn.training.steps import device_training
-from torchnpn.training.taped import TapedSteps
+from torchnpn.training.chain import TritonChainSteps
+from torchnpn.training.engine import device_engine
+from torchnpn.training.graph import CapturedCall, SideStream, captured
+from torchnpn.training.tape import TapeSteps
 
 pytest.importorskip("triton")
 
@@ -135,15 +135,15 @@ def check_case(case, fused):
     lone_shape = {**shape, "replicas": ()}
     lone_nets = [alone(net, lambda: network(**lone_shape), k) for k in single]
     lone_likelihoods = [alone(likelihood, lambda: likelihood_for(data), k) for k in single]
-    training = device_training(net, data_, likelihood, prior, settings, fused=fused)
-    assert isinstance(training.kind, FusedSteps if fused else TapedSteps)
+    training = device_engine(net, data_, likelihood, prior, settings, fused=fused)
+    assert isinstance(training.stepper, TritonChainSteps if fused else TapeSteps)
     losses, orders = [], []
     for number in range(settings.epochs):
         loss, beta, divergence, broken = training.epoch(number)
         assert not broken
-        assert beta == pytest.approx(settings.kl_weight((number + 1 - 1 / training.steps) / settings.epochs))
+        assert beta == pytest.approx(settings.kl_weight((number + 1 - 1 / training.plan.steps) / settings.epochs))
         losses.append(loss)
-        orders.append(training.feed.order[:, :ROWS].clone())
+        orders.append(training.plan.order[:, :ROWS].clone())
     sums = 0.0
     for k, (lone, noise) in enumerate(zip(lone_nets, lone_likelihoods, strict=True)):
         rate, radius = (
@@ -173,8 +173,8 @@ def test_a_training_by_autograd_is_the_plain_loop(case):
 
 WAYS = {  # constants of `layer` that lead through the other branches
     "library's products": {"layer.is_large": lambda *sizes: True},
-    "sums added up before": {"learning._MOST_PARTS": 0},
-    "long batches": {"learning.LONG": 1},
+    "sums added up before": {"update._MOST_PARTS": 0},
+    "long batches": {"update.LONG": 1},
 }
 
 
@@ -191,9 +191,7 @@ def test_an_activation_may_be_last():
     trained = []
     for fused in (True, False):
         trained.append(copy.deepcopy(net))
-        device_training(trained[-1], dataset("amounts"), likelihoods.SquaredError(), None, recipe(), fused=fused).epoch(
-            0
-        )
+        device_engine(trained[-1], dataset("amounts"), likelihoods.SquaredError(), None, recipe(), fused=fused).epoch(0)
     for a, b in zip(*(module.parameters() for module in trained), strict=True):
         torch.testing.assert_close(a, b, rtol=0, atol=2e-6)
 
@@ -204,7 +202,7 @@ def test_a_unit_that_is_dropped_does_not_learn(after):
     net = nn.Sequential(nn.Linear(FEATURES, 40, generator=seeded()), nn.Sigmoid(), nn.Dropout(0.5), *after)
     trained, data = copy.deepcopy(net), (normal(1, FEATURES), normal(1, 40))
     fused = reason(net, data) is None
-    device_training(trained, data, likelihoods.SquaredError(), None, recipe(), fused=fused).epoch(0)
+    device_engine(trained, data, likelihoods.SquaredError(), None, recipe(), fused=fused).epoch(0)
     moved = trained[0].bias.mean != net[0].bias.mean
     assert 8 <= int(moved.sum()) <= 32
 
@@ -213,7 +211,7 @@ def test_dropout_of_a_fused_training_is_repeated_by_the_seed():
     trained = []
     for seed in (0, 0, 1):
         net = network(hidden=(20,), dropout=0.4)
-        device_training(net, dataset(), likelihoods.ScaledSoftmax(3), None, recipe(seed=seed), fused=True).epoch(0)
+        device_engine(net, dataset(), likelihoods.ScaledSoftmax(3), None, recipe(seed=seed), fused=True).epoch(0)
         trained.append(net[0].weight.mean.detach())
     assert torch.equal(trained[0], trained[1])
     assert not torch.equal(trained[0], trained[2])
@@ -230,8 +228,8 @@ def test_any_optimizer_that_can_be_recorded_is_stepped(scheduler):
     for settings in ({"optimizer": weightless}, {}):
         net = network()
         rules = recipe(scheduler=scheduler, clip_norm=1.0, **settings)
-        training = device_training(net, dataset(), likelihoods.ScaledSoftmax(3), EMPIRICAL, rules, fused=False)
-        assert (training.kind.optimizer is None) == (not settings)
+        training = device_engine(net, dataset(), likelihoods.ScaledSoftmax(3), EMPIRICAL, rules, fused=False)
+        assert (training.stepper.update.optimizer is None) == (not settings)
         for number in range(2):
             training.epoch(number)
         trained.append(net)
@@ -245,18 +243,16 @@ def test_any_optimizer_that_can_be_recorded_is_stepped(scheduler):
     ids=["fused", "by autograd", "with an optimizer of torch's"],
 )
 def test_steps_are_stored_and_taken_up_again(fused, settings):
-    make = lambda net, noise: device_training(
-        net, dataset("amounts"), noise, EMPIRICAL, recipe(**settings), fused=fused
-    )
+    make = lambda net, noise: device_engine(net, dataset("amounts"), noise, EMPIRICAL, recipe(**settings), fused=fused)
     net, noise = network(hidden=(4,)), likelihoods.GaussianNoise(OUTPUTS)
     first = make(net, noise)
     first.epoch(0)
     places = optimizer_state.places_of(net=net, noise=noise)
-    stored = copy.deepcopy((net, noise, optimizer_state.state_of(first.kind, places)))
+    stored = copy.deepcopy((net, noise, optimizer_state.state_of(first.stepper.update, places)))
     want = first.epoch(1)
     second = make(*stored[:2])
     places = optimizer_state.places_of(net=stored[0], noise=stored[1])
-    optimizer_state.load_(second.kind, stored[2], places, first.steps, 2 * first.steps)
+    optimizer_state.load_(second.stepper.update, stored[2], places, first.plan.steps, 2 * first.plan.steps)
     assert second.epoch(1) == want
     for a, b in zip(
         (*net.parameters(), *noise.parameters()), (*stored[0].parameters(), *stored[1].parameters()), strict=True
@@ -266,11 +262,11 @@ def test_steps_are_stored_and_taken_up_again(fused, settings):
 
 def test_on_a_cpu_nothing_is_recorded():
     calls = []
-    repeated = Repeated(lambda: calls.append(1) or len(calls), torch.device("cpu"))
+    repeated = CapturedCall(lambda: calls.append(1) or len(calls), torch.device("cpu"))
     assert [repeated() for _ in range(6)] == [1, 2, 3, 4, 5, 6]
     assert captured(torch.sin, torch.ones(3)) is torch.sin
     assert captured(torch.sin) is torch.sin
-    beside = Beside(torch.device("cpu"))
+    beside = SideStream(torch.device("cpu"))
     beside(calls.append, 2)
     beside.join()
     assert calls[-1] == 2

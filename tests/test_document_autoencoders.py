@@ -16,8 +16,8 @@ from torchnpn.documents.layers import Masking, SaturatingKL, WordLinear, as_word
 from torchnpn.documents.schedule import adam_with_own_rates, share_of_rate, warm_cosine
 from torchnpn.moments import Moments
 from torchnpn.training import Recipe
-from torchnpn.training.batches import as_batches
-from torchnpn.training.steps import device_training
+from torchnpn.training.data import as_batches
+from torchnpn.training.engine import device_engine
 from torchnpn.training.wide import weighted_loss
 
 PRESENT = {info.name for info in npn.datasets.available() if info.present}
@@ -279,7 +279,7 @@ def test_steps_that_a_graph_can_hold_learn_too(settings):
         optimizer=adam_with_own_rates(network, 0.01, 0.0),
         scheduler=warm_cosine(3),
     )
-    training = device_training(network, (x, y), settings._architecture.likelihood(), None, recipe)
+    training = device_engine(network, (x, y), settings._architecture.likelihood(), None, recipe)
     losses = [training.epoch(number)[0] for number in range(8)]
     assert losses[-1] < losses[0]
 

@@ -16,8 +16,8 @@ from torchnpn.estimators import NPNClassifier, NPNRegressor, ensemble
 from torchnpn.likelihoods import GaussianNoise, Mixture
 from torchnpn.moments import Moments
 from torchnpn.nn import Dropout, Linear, mlp
-from torchnpn.training.history import Epoch, History
-from torchnpn.training.members import assemble_, mean_history, member
+from torchnpn.nn.replicas import assemble_, member
+from torchnpn.training.history import Epoch, History, mean_history
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(120, 3))

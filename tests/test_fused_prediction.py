@@ -9,6 +9,7 @@ import torch
 
 from torchnpn import kernels, nn
 from torchnpn.moments import Moments
+from torchnpn.sparse import SparseBatch
 
 pytest.importorskip("triton")
 
@@ -100,6 +101,14 @@ def test_gradients_layer_by_layer_are_those_of_the_maps(name, random, as_on_cuda
         assert (got - want).norm() <= 5e-5 * want.norm() + 1e-7  # float64 has a finer tanh
     assert calls["linear"] > 0
     assert calls["network"] == 0
+
+
+def test_layers_after_a_sparse_one_are_fused_with_their_activations(as_on_cuda, calls):
+    x = torch.eye(6)[:4]
+    rows = SparseBatch(x.nonzero()[:, 1:].int(), torch.ones(4, 1), 6)
+    net = copy.deepcopy(NETWORKS["relu"])
+    torch.testing.assert_close(tuple(net(rows)), tuple(net(x)), rtol=1e-4, atol=1e-5)
+    assert calls["linear"] == 2 + 3  # all but the first layer of the sparse pass, each with its activation
 
 
 def test_without_a_gpu_no_kernel_of_triton_is_called(calls):

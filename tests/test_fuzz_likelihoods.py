@@ -18,6 +18,7 @@ from torchnpn import likelihoods as L
 from torchnpn.estimators.predictive import Predictive
 from torchnpn.likelihoods import Categorical, Mixture, mixture_parts
 from torchnpn.moments import Moments
+from torchnpn.training.chain import autograd_loss_gradient, loss_gradient
 
 ROWS, TARGETS, CLASSES = 250, 2, 4
 MAKERS = {
@@ -168,8 +169,8 @@ def test_the_numpy_twin_agrees(name, record_property):
         if k % 3 == 0:
             m, s = torch.randn_like(m), torch.rand_like(s)
         share = torch.full((ROWS,), 1 / ROWS)
-        ours = likelihood.loss_gradient(m.numpy(), s.numpy(), y.numpy(), share.numpy())
-        theirs = L.Likelihood.loss_gradient(likelihood, m.numpy(), s.numpy(), y.numpy(), share.numpy())
+        ours = loss_gradient(likelihood)(m.numpy(), s.numpy(), y.numpy(), share.numpy())
+        theirs = autograd_loss_gradient(likelihood, m.numpy(), s.numpy(), y.numpy(), share.numpy())
         assert np.isfinite(ours.loss)
         for a, b in zip(
             (ours.by_mean, ours.by_variance, *ours.by_parameters), theirs[1:3] + tuple(theirs[3]), strict=True

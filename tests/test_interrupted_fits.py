@@ -16,7 +16,7 @@ from torchnpn import (
     NPNClassifier,
     NPNRegressor,
 )
-from torchnpn.training.loop import _Run
+from torchnpn.training.steps import Steps
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(40, 3))
@@ -67,14 +67,14 @@ def test_an_interrupted_partial_fit_leaves_the_estimator_as_it_was(name, monkeyp
     make, (X, y), answer = CASES[name]
     model, twin = make(), make()
     first = {"classes": [False, True]} if name == "classifier" else {}
-    step = _Run._step
+    step = Steps.step
 
     def broken_step(run, *args):
         step(run, *args)
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr(_Run, "_step", broken_step)
+        patch.setattr(Steps, "step", broken_step)
         with pytest.raises(KeyboardInterrupt):
             model.partial_fit(X, y, **first)
     with pytest.raises(NotFittedError):
@@ -83,7 +83,7 @@ def test_an_interrupted_partial_fit_leaves_the_estimator_as_it_was(name, monkeyp
         one.partial_fit(X, y, **first)
     before = answer(model, X)
     with monkeypatch.context() as patch:
-        patch.setattr(_Run, "_step", broken_step)
+        patch.setattr(Steps, "step", broken_step)
         with pytest.raises(KeyboardInterrupt):
             model.partial_fit(X, y)
     np.testing.assert_array_equal(answer(model, X), before)

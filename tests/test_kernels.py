@@ -9,7 +9,7 @@ import scipy.sparse
 import torch
 
 from torchnpn import kernels, maps, nn
-from torchnpn.kernels import cpu_linear, cpu_relu
+from torchnpn.kernels import choose
 from torchnpn.moments import Moments
 
 NAMES = ("a_m", "a_s", "W_m", "W_s", "b_m", "b_s")
@@ -48,7 +48,7 @@ def gradients(linear, t):
 @pytest.mark.parametrize("point", [True, False], ids=["point", "random"])
 def test_linear_is_the_plain_map(point, bias, dtype):
     t = tensors(dtype, point, bias, batch=33, n_in=20, n_out=9)
-    assert cpu_linear.takes(*moments(t))
+    assert choose.why_not_cpu_linear(*moments(t)) is None
     fused, plain = gradients(kernels.linear, t), gradients(maps.linear, t)
     torch.testing.assert_close(tuple(fused[0]), tuple(plain[0]), **ROUNDING[dtype])
     torch.testing.assert_close(fused[1], plain[1], rtol=10 * ROUNDING[dtype]["rtol"], atol=20 * ROUNDING[dtype]["atol"])
@@ -145,7 +145,7 @@ OTHERS = [
 @pytest.mark.parametrize("change", OTHERS, ids=lambda change: change.__name__.strip("_"))
 def test_linear_leaves_other_arguments_to_the_plain_map(change):
     arguments = change(tensors())
-    assert not cpu_linear.takes(*arguments)
+    assert choose.why_not_cpu_linear(*arguments) is not None
     got, want = kernels.linear(*arguments), maps.linear(*arguments)
     assert torch.equal(got.mean, want.mean)
     assert torch.equal(got.variance, want.variance)
@@ -189,7 +189,7 @@ def test_relu_is_the_plain_map(shape):
     m = 4 * torch.randn(shape, generator=generator)
     s = torch.exp(6 * torch.randn(shape, generator=generator))
     m.view(-1)[:3], s.view(-1)[:6] = torch.tensor([0.0, -1.0, 1.0]), 0.0
-    assert cpu_relu.takes(Moments(m, s))
+    assert choose.why_not_cpu_relu(Moments(m, s)) is None
     up = [torch.randn(shape, generator=generator) for _ in range(2)]
     results = []
     for relu in (kernels.relu, maps.relu):
@@ -204,10 +204,10 @@ def test_relu_leaves_other_arguments_to_the_plain_map():
     m = torch.linspace(-3, 3, 7)
     others = [Moments(m), Moments(m.double(), m.double() ** 2), Moments(m, torch.tensor(0.5)), Moments(m.bfloat16(), m)]
     for o in others[:3]:
-        assert not cpu_relu.takes(o)
+        assert choose.why_not_cpu_relu(o) is not None
         got, want = kernels.relu(o), maps.relu(o)
         torch.testing.assert_close(got, want, rtol=0, atol=0)
-    assert not cpu_relu.takes(others[3])
+    assert choose.why_not_cpu_relu(others[3]) is not None
     got = torch.func.vmap(lambda m, s: tuple(kernels.relu(Moments(m, s))))(m, m**2)
     torch.testing.assert_close(got, tuple(maps.relu(Moments(m, m**2))))
 

@@ -477,3 +477,20 @@ def test_the_state_of_a_torch_network_loads_as_means():
         nn.Linear(3, 4, bias=False).load_state_dict(plain[0].state_dict())
     with pytest.raises(ValueError, match="Gaussian weights, not of Gamma ones"):
         nn.Linear(3, 4, family="gamma").load_state_dict(plain[0].state_dict())
+
+
+# A parameter knows itself --------------------------------------------------------------------------------------------
+
+
+def test_a_random_parameter_says_which_dimensions_are_what():
+    layer = nn.Linear(4, 3, replicas=(2, 5))
+    weight, bias = layer.weight, layer.bias
+    assert (weight.out_dims, weight.in_dims, weight.replicas, weight.event_dims) == (1, 1, (2, 5), 2)
+    assert (bias.out_dims, bias.in_dims, bias.replicas, bias.event_dims) == (1, 0, (2, 5), 1)
+    assert weight.posterior == "mean_field" and layer.replicas == (2, 5)
+    kernel = nn.RandomParameter("gaussian", Moments(torch.zeros(6, 3, 2, 2), torch.ones(6, 3, 2, 2)))
+    assert (kernel.out_dims, kernel.in_dims, kernel.replicas) == (1, 3, ())
+    number = nn.RandomParameter("gaussian", Moments(torch.tensor(0.0), torch.tensor(1.0)))
+    assert (number.out_dims, number.in_dims, number.replicas) == (0, 0, ())
+    with pytest.raises(ValueError, match=r'expects posterior="mean_field", got \'full\''):
+        nn.RandomParameter("gaussian", Moments(torch.zeros(2), torch.ones(2)), posterior="full")

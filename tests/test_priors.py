@@ -106,6 +106,7 @@ def test_empirical_bayes_has_the_gradient_through_its_minimum():
     class Both:
         family = families.Gaussian
         free = (mean, log_std)
+        in_dims, event_dims = 1, 2
 
     total = lambda: priors.EmpiricalBayes().divergence(Both, FIRST).sum()
     got = torch.autograd.grad(total(), Both.free)
@@ -228,3 +229,23 @@ def test_gradient_added_in_place_is_that_of_autograd(prior, replicas, weight):
     for name, p in net.named_parameters():
         if want[name] is not None:
             torch.testing.assert_close(p.grad, want[name], rtol=1e-5, atol=1e-6)
+
+
+def test_empirical_bayes_of_a_kernel_has_a_precision_for_each_input():
+    """Of weights (out, in, height, width) the first layer's precisions are means over outputs alone."""
+    m, s = torch.randn(6, 3, 2, 2, generator=torch.Generator().manual_seed(0)), torch.full((6, 3, 2, 2), 0.5)
+    kernel = nn.RandomParameter("gaussian", Moments(m, s))
+    first, later = (priors.EmpiricalBayes().precision_of(kernel, Place(place, False)) for place in (True, False))
+    torch.testing.assert_close(first, 1 / (m**2 + s).mean(0, keepdim=True))
+    torch.testing.assert_close(later, 1 / (m**2 + s).mean().view(1, 1, 1, 1))
+
+
+def test_a_bias_is_known_by_its_dimensions_not_by_its_name():
+    class Shift(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.shift = nn.RandomParameter("gaussian", Moments(torch.ones(3), torch.ones(3)), in_dims=0)
+
+    model = torch.nn.Sequential(Shift(), nn.Linear(3, 2))
+    places = [place for _, place in priors._placed(model)]
+    assert places == [Place(False, True), Place(True, False), Place(False, True)]

@@ -10,11 +10,11 @@ import scipy.sparse
 import torch
 
 from torchnpn import likelihoods, nn, priors
+from torchnpn.nn.replicas import count_replicas
 from torchnpn.training import Recipe, TrainingDiverged, constant, linear_ramp, train
-from torchnpn.training.batches import Rows
-from torchnpn.training.device import Feed, count_replicas
-from torchnpn.training.schedule import schedule
-from torchnpn.training.steps import device_training
+from torchnpn.training.data import Rows
+from torchnpn.training.engine import device_engine
+from torchnpn.training.epoch import DevicePlan, schedule
 
 ROWS, FEATURES = 21, 4
 
@@ -45,12 +45,12 @@ def run(net, noise=None, *, data=None, prior=None, checkpoint=None, callback=Non
 # The order of rows ---------------------------------------------------------------------------------------------------
 
 
-def feed(replicas=3, weight=None, **settings):
-    return Feed(Rows(*dataset(), weight), recipe(**settings), replicas)
+def plan(replicas=3, weight=None, **settings):
+    return DevicePlan(Rows(*dataset(), weight), recipe(**settings), replicas)
 
 
 def test_each_row_comes_once_an_epoch_for_each_replica():
-    epochs = feed()
+    epochs = plan()
     for number in range(3):
         epochs.begin(number)
         for order in epochs.order:
@@ -62,7 +62,7 @@ def test_replicas_and_epochs_have_orders_of_their_own_that_the_seed_repeats():
     orders = {}
     for seed in (0, 1):
         for number in (0, 1):
-            first, again = feed(seed=seed), feed(seed=seed)
+            first, again = plan(seed=seed), plan(seed=seed)
             first.begin(number)
             again.begin(1 - number)
             again.begin(number)  # whatever went before
@@ -73,7 +73,7 @@ def test_replicas_and_epochs_have_orders_of_their_own_that_the_seed_repeats():
 
 @pytest.mark.parametrize("weight", [None, torch.linspace(0, 2, ROWS)], ids=["none", "weights"])
 def test_shares_are_the_weights_within_a_batch(weight):
-    epoch = feed(weight=weight)
+    epoch = plan(weight=weight)
     epoch.begin(0)
     known = torch.ones(ROWS) if weight is None else weight
     for k in range(3):
@@ -84,24 +84,23 @@ def test_shares_are_the_weights_within_a_batch(weight):
 
 
 def test_a_step_finds_its_rows_by_the_cursor():
-    epoch = feed(replicas=2)
+    epoch = plan(replicas=2)
     epoch.begin(0)
     x, y = dataset()
     for step in range(epoch.steps):
-        epoch.advance()
+        batch, shares = epoch.next()
         rows = epoch.order[:, 8 * step : 8 * step + 8]
-        batch = epoch.rows_of_step()
         assert torch.equal(batch.x, x[rows])
         assert torch.equal(batch.y, y[rows])
-        assert torch.equal(epoch.shares(), epoch.share[:, 8 * step : 8 * step + 8])
+        assert torch.equal(shares, epoch.share[:, 8 * step : 8 * step + 8])
         assert torch.equal(epoch.now(), epoch.schedule[step])
-        epoch.note(epoch.shares() * (step + 1))
+        epoch.note(shares * (step + 1))
     by_hand = (8 * 1 + 8 * 2 + 5 * 3) / ROWS  # the mean over rows of what was noted for each
     assert epoch.loss() == pytest.approx(by_hand)
 
 
 def test_a_batch_larger_than_the_data_is_all_of_it():
-    epoch = feed(batch_size=1000)
+    epoch = plan(batch_size=1000)
     epoch.begin(0)
     assert (epoch.steps, epoch.batch) == (1, ROWS)
 
@@ -151,9 +150,7 @@ def test_equal_rates_are_one_rate():
         run(net, learning_rate=rates)
         trained.append(net)
     alone = network(2)
-    training = device_training(
-        alone, dataset(), likelihoods.GaussianNoise(1, replicas=(2,)), None, recipe(), fused=False
-    )
+    training = device_engine(alone, dataset(), likelihoods.GaussianNoise(1, replicas=(2,)), None, recipe(), fused=False)
     for number in range(2):
         training.epoch(number)
     for a, b, c in zip(*(net.parameters() for net in (*trained, alone)), strict=True):
@@ -231,7 +228,7 @@ def test_rates_with_sparse_inputs():
 
 def device_loss(net, likelihood):
     """The first epoch's loss of a training by autograd on a device."""
-    return device_training(net, dataset(), likelihood, None, recipe(), fused=False).epoch(0)[0]
+    return device_engine(net, dataset(), likelihood, None, recipe(), fused=False).epoch(0)[0]
 
 
 def test_replicas_lie_along_one_dimension():
@@ -252,4 +249,4 @@ def test_networks_of_float64_train():
     x, y = (t.double() for t in dataset())
     net, noise = network().double(), likelihoods.GaussianNoise(1).double()
     rows = Rows(x, y, dtype=torch.float64)
-    assert math.isfinite(device_training(net, rows, noise, None, recipe(), fused=False).epoch(0)[0])
+    assert math.isfinite(device_engine(net, rows, noise, None, recipe(), fused=False).epoch(0)[0])

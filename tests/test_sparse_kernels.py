@@ -9,7 +9,7 @@ import scipy.sparse
 import torch
 
 import torchnpn as npn
-from torchnpn.kernels import sparse_linear
+from torchnpn.kernels import sparse as sparse_linear
 from torchnpn.moments import Moments
 from torchnpn.sparse import SparseBatch, SparseRows
 

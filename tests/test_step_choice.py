@@ -11,10 +11,10 @@ import torch
 from device_cases import FEATURES, OUTPUTS, ROWS, dataset, network, reason, recipe
 
 from torchnpn import likelihoods, nn, priors
-from torchnpn.training import cosine, loop
-from torchnpn.training.batches import Rows
-from torchnpn.training.steps import device_training
-from torchnpn.training.taped import TapedSteps
+from torchnpn.training import cosine, engine
+from torchnpn.training.data import Rows
+from torchnpn.training.engine import device_engine
+from torchnpn.training.tape import TapeSteps
 
 pytest.importorskip("triton")
 
@@ -82,21 +82,19 @@ def test_a_fused_step_needs_a_gpu(monkeypatch):
     monkeypatch.delenv("TRITON_INTERPRET")
     assert "no CUDA device" in reason()
     with pytest.raises(ValueError, match=r"A fused training step does not apply: there is no CUDA device"):
-        device_training(network(), dataset(), likelihoods.ScaledSoftmax(3), None, recipe(), fused=True)
+        device_engine(network(), dataset(), likelihoods.ScaledSoftmax(3), None, recipe(), fused=True)
 
 
 def test_on_a_cpu_a_fused_step_must_be_demanded():
     assert reason() is None
-    training = device_training(network(), dataset(), likelihoods.ScaledSoftmax(3), None, recipe())
-    assert isinstance(training.kind, TapedSteps)
+    training = device_engine(network(), dataset(), likelihoods.ScaledSoftmax(3), None, recipe())
+    assert isinstance(training.stepper, TapeSteps)
 
 
-def run_on_a_gpu(replicas=(), **settings):
-    """As much of a run as chooses its steps, on a device that calls itself a GPU."""
-    return SimpleNamespace(
-        recipe=recipe(**settings), data=Rows(*dataset()), device=SimpleNamespace(type="cuda"), model=network(replicas),
-        likelihood=likelihoods.ScaledSoftmax(OUTPUTS), prior=None,
-    )  # fmt: skip
+def chosen_on_a_gpu(replicas=(), **settings):
+    """The recorded engine for a device that calls itself a GPU, or why there is none."""
+    noise, device = likelihoods.ScaledSoftmax(OUTPUTS), SimpleNamespace(type="cuda")
+    return engine.recorded_engine(network(replicas), Rows(*dataset()), noise, None, recipe(**settings), device)
 
 
 @pytest.mark.parametrize(
@@ -106,12 +104,21 @@ def run_on_a_gpu(replicas=(), **settings):
         ({"replicas": (2, 2)}, "replicas have more than one leading dimension"),
     ],
 )
-def test_what_cannot_be_recorded_trains_without_a_graph_and_says_so_once(settings, words, caplog):
+def test_what_cannot_be_recorded_says_why(settings, words):
+    assert chosen_on_a_gpu(**settings) == words
+
+
+def test_what_can_be_recorded_is():
+    assert isinstance(chosen_on_a_gpu(), engine.Engine)
+
+
+def test_training_without_a_graph_on_a_gpu_is_logged_once(monkeypatch, caplog):
+    """The host's plan is made on the CPU, for want of a GPU."""
+    here = engine.HostPlan
+    monkeypatch.setattr(engine, "HostPlan", lambda data, rules, device: here(data, rules, torch.device("cpu")))
+    arguments = network((2, 2)), Rows(*dataset()), likelihoods.ScaledSoftmax(OUTPUTS), None, recipe()
     with caplog.at_level(logging.WARNING, "torchnpn"):
-        assert loop._Run._choose_device_training(run_on_a_gpu(**settings)) is None
-    assert caplog.messages == [f"Training without a CUDA graph, which is slower: {words}."]
-
-
-def test_what_can_be_recorded_is_not_spoken_of(caplog):
-    assert loop._Run._choose_device_training(run_on_a_gpu()) is not None
-    assert not caplog.messages
+        chosen = engine.choose_engine(*arguments, SimpleNamespace(type="cuda"))
+    assert chosen.name == "TapeSteps"
+    reason = "replicas have more than one leading dimension"
+    assert caplog.messages == [f"Training without a CUDA graph, which is slower: {reason}."]

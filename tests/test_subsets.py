@@ -7,10 +7,10 @@ import torch
 from torch.utils.data import DataLoader, TensorDataset
 
 from torchnpn import likelihoods, nn, priors
+from torchnpn.nn.replicas import member
 from torchnpn.training import Recipe, train
-from torchnpn.training.batches import Rows
-from torchnpn.training.device import Feed
-from torchnpn.training.members import member
+from torchnpn.training.data import Rows
+from torchnpn.training.epoch import DevicePlan
 
 ROWS, FEATURES, REPLICAS, KEPT = 30, 3, 2, 7
 SUBSETS = torch.stack(
@@ -47,9 +47,9 @@ def test_a_replica_learns_what_a_network_learns_from_its_rows_alone():
 
 
 def test_each_row_of_a_subset_comes_once_an_epoch():
-    feed = Feed(Rows(*dataset()).restricted(SUBSETS), Recipe(batch_size=3), REPLICAS)
-    feed.begin(0)
-    for order, share, rows in zip(feed.order, feed.share, SUBSETS, strict=True):
+    plan = DevicePlan(Rows(*dataset()).restricted(SUBSETS), Recipe(batch_size=3), REPLICAS)
+    plan.begin(0)
+    for order, share, rows in zip(plan.order, plan.share, SUBSETS, strict=True):
         assert sorted(order[:KEPT].tolist()) == sorted(rows.tolist())
         assert (share[:KEPT] > 0).all() and (share[KEPT:] == 0).all()
 

@@ -14,7 +14,6 @@ pytest.importorskip("triton")
 
 from torchnpn.kernels.triton import layer
 from torchnpn.kernels.triton import linear as fused
-from torchnpn.kernels.triton.adam import adam_ as triton_adam_
 from torchnpn.kernels.triton.layer import (
     activation,
     activation_gradient,
@@ -25,6 +24,7 @@ from torchnpn.kernels.triton.layer import (
     weights,
 )
 from torchnpn.kernels.triton.signals import FAST, FULL, Activation, Drop, Gradient
+from torchnpn.kernels.triton.update import adam_ as triton_adam_
 from torchnpn.maps import sigmoids
 
 

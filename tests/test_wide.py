@@ -12,8 +12,8 @@ from torchnpn import likelihoods, nn
 from torchnpn.moments import Moments
 from torchnpn.sparse import SparseBatch, SparseRows
 from torchnpn.training import Recipe, train
-from torchnpn.training.batches import Batch, Rows, as_batches
-from torchnpn.training.wide import WIDE, row_loss, takes, weighted_loss, wide_loss
+from torchnpn.training.data import Batch, Rows, as_batches
+from torchnpn.training.wide import WIDE, is_wide, row_loss, weighted_loss, wide_loss
 
 BATCH, INPUTS, OUTPUTS = 6, 5, 37
 COUNTS = scipy.sparse.csr_matrix(np.random.default_rng(0).poisson(0.4, (BATCH, OUTPUTS)).astype(float))
@@ -175,12 +175,12 @@ def network(outputs, inputs=8, hidden=3, activation="tanh"):
 )
 def test_wide_networks_with_sums_for_losses_are_taken(model, likelihood, targets, expected):
     batch = Batch(torch.zeros(2, 8), torch.zeros(2, targets), None)
-    assert takes(model, likelihood, batch) is expected
+    assert is_wide(model, likelihood, batch) is expected
 
 
 def test_labels_of_many_classes_are_not_taken():
     labels = torch.zeros(WIDE, dtype=torch.int64)  # as many rows as classes
-    assert not takes(network(WIDE), likelihoods.Sigmoids(WIDE), Batch(torch.zeros(WIDE, 8), labels, None))
+    assert not is_wide(network(WIDE), likelihoods.Sigmoids(WIDE), Batch(torch.zeros(WIDE, 8), labels, None))
 
 
 @pytest.mark.parametrize("outputs", [20, WIDE + 5])

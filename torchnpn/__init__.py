@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from torchnpn.links import LinkPredictor
     from torchnpn.moments import Moments
     from torchnpn.priors import kl
-    from torchnpn.training import History, Recipe, train
+    from torchnpn.training import History, Recipe, explain, train
 
 __all__ = [
     "BayesianLogisticRegression",
@@ -34,6 +34,7 @@ __all__ = [
     "Recipe",
     "datasets",
     "estimators",
+    "explain",
     "families",
     "io",
     "kl",
@@ -58,7 +59,7 @@ _HOMES = {  # of the names that are not modules
     "links": ("LinkPredictor",),
     "moments": ("Moments",),
     "priors": ("kl",),
-    "training": ("History", "Recipe", "train"),
+    "training": ("History", "Recipe", "explain", "train"),
 }
 
 

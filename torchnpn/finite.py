@@ -13,6 +13,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from torchnpn._torch import is_transforming
+
 Pair = tuple[Tensor, Tensor]  # (a_m, a_s)
 Partials = tuple[Tensor, ...]  # the derivatives of a_m by each input, then those of a_s
 Slopes = tuple[Tensor | None, ...]  # the same; None is zero
@@ -84,7 +86,7 @@ class _Entering(torch.autograd.Function):
 
 def applied(function: type[torch.autograd.Function], *arguments: Any) -> Any:
     """`function.apply(*arguments)`, without torch's look at the signature: that takes longer than a small operation."""
-    if torch.compiler.is_compiling() or torch._C._are_functorch_transforms_active():
+    if torch.compiler.is_compiling() or is_transforming():
         return function.apply(*arguments)
     return super(torch.autograd.Function, function).apply(*arguments)  # type: ignore[misc]
 

@@ -10,6 +10,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from torchnpn._torch import is_tracing, is_transforming
 from torchnpn.finite import Pair, Slopes, broadcast, differentiable, entering, saturated
 
 
@@ -94,9 +95,9 @@ class JointMoments(NamedTuple):
 def check_variance(name: str, x: Moments) -> None:
     """Raise for a negative variance, where a look costs next to nothing: on a CPU, neither traced nor transformed."""
     s = x.variance
-    if s is None or torch.compiler.is_compiling() or not s.is_cpu or torch._C._are_functorch_transforms_active():
+    if s is None or torch.compiler.is_compiling() or not s.is_cpu or is_transforming():
         return
-    if s.numel() and not torch._C._len_torch_dispatch_stack() and (least := s.detach().amin().item()) < 0:
+    if s.numel() and not is_tracing() and (least := s.detach().amin().item()) < 0:
         raise ValueError(f"{name} expects input variances ≥ 0, got {least:g}. Pass variances, e.g. std ** 2.")
 
 

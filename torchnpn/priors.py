@@ -23,7 +23,7 @@ class Place(NamedTuple):
     """Where in a network a random parameter stands."""
 
     first: bool  # the weights of the first layer
-    bias: bool
+    bias: bool  # no input is multiplied by it
 
 
 class Prior(Protocol):
@@ -64,7 +64,7 @@ def add_kl_gradient_(model: nn.Module, prior: Prior, weight: float | NDArray[Any
 def _add_gaussian_gradient_(parameter: RandomParameter, precision: Tensor | float, weight: Tensor) -> None:
     """∂m = λ m and ∂ℓ = λ s - 1."""
     m, log_std = parameter.free
-    s = parameter.numbers.variance if parameter.lies_still else torch.exp(2 * log_std)
+    s = parameter.detached_moments.variance if parameter.is_plain_on_cpu else torch.exp(2 * log_std)
     assert s is not None
     for free, slope in ((m, m), (log_std, s)):
         if free.requires_grad:
@@ -81,9 +81,9 @@ def _total(prior: Prior, parameter: RandomParameter, place: Place) -> Tensor:
 
 def _placed(model: nn.Module) -> Iterator[tuple[RandomParameter, Place]]:
     first = True
-    for name, module in model.named_modules():
+    for module in model.modules():
         if isinstance(module, RandomParameter):
-            bias = name.rpartition(".")[2] == "bias"
+            bias = module.in_dims == 0
             yield module, Place(first and not bias, bias)
             first = first and bias
 
@@ -139,7 +139,8 @@ class EmpiricalBayes:
         with torch.no_grad():
             m, log_std = parameter.free
             second = torch.exp(2 * log_std) + m * m
-            return 1 / second.mean(-2 if place.first else (-2, -1), keepdim=True)  # over outputs, or over all weights
+            stop = -parameter.in_dims if place.first else 0  # over outputs, or over all weights
+            return 1 / second.mean(tuple(range(-parameter.event_dims, stop)), keepdim=True)
 
     def divergence(self, parameter: RandomParameter, place: Place) -> Tensor:
         return gaussian_divergence(parameter.free, self.precision_of(parameter, place))

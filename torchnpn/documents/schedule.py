@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterable
 from functools import partial
 
@@ -10,6 +9,8 @@ import torch
 from torch import Tensor, nn
 from torch.optim import Optimizer
 from torch.optim.lr_scheduler import LambdaLR, LRScheduler
+
+from torchnpn.training.recipe import half_cosine
 
 _SPREADS = ("log_std", "log_cv")  # the second free tensor of a random parameter
 
@@ -48,4 +49,4 @@ def _scheduler(warm_up: int, optimizer: Optimizer, steps: int) -> LRScheduler:
 
 def share_of_rate(step: int, *, warm_up: int, steps: int) -> float:
     """min(1, (t + 1)/(warm_up + 1)) · ½ (1 + cos(π t/steps)) after t steps."""
-    return min(1.0, (step + 1) / (warm_up + 1)) * 0.5 * (1 + math.cos(math.pi * step / steps))
+    return float(min(1.0, (step + 1) / (warm_up + 1)) * half_cosine(step, steps))

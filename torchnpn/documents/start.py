@@ -10,6 +10,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
+from torchnpn._torch import standard_gamma
 from torchnpn.documents.counts import Counts
 from torchnpn.documents.layers import as_words
 from torchnpn.moments import Moments
@@ -68,7 +69,7 @@ def start_positive_(
 
 def _sparse_draw(layer: Linear, generator: torch.Generator) -> Tensor:
     shape = (layer.out_features, layer.in_features)
-    drawn = torch._standard_gamma(torch.full(shape, _SPARSE_SHAPE), generator=generator) / _SPARSE_SHAPE
+    drawn = standard_gamma(torch.full(shape, _SPARSE_SHAPE), generator) / _SPARSE_SHAPE
     return drawn + _LEAST
 
 

@@ -18,7 +18,7 @@ from sklearn.utils.validation import check_is_fitted
 from torch.optim import Optimizer
 
 from torchnpn.estimators import state
-from torchnpn.estimators.ensemble import replicas_of, started, take_back_, trainees
+from torchnpn.estimators.ensemble import started, take_back_, trainees
 from torchnpn.estimators.inputs import Inputs, check_variance
 from torchnpn.estimators.plan import Plan, ramp
 from torchnpn.estimators.precise import in_float64
@@ -27,9 +27,11 @@ from torchnpn.likelihoods import Likelihood, VarianceParts, mixture_parts
 from torchnpn.moments import Moments
 from torchnpn.nn import Linear, Sequential, mlp
 from torchnpn.nn.activation import BY_NAME
+from torchnpn.nn.replicas import member, replicas_of
 from torchnpn.priors import EmpiricalBayes
-from torchnpn.training import History, Recipe, adam, constant, resolve_device, small, train
-from torchnpn.training.members import mean_history, member
+from torchnpn.training import History, Recipe, adam, constant, resolve_device, train
+from torchnpn.training.chain import why_not_numpy
+from torchnpn.training.history import mean_history
 from torchnpn.training.size import check_size
 
 Array = NDArray[Any]
@@ -219,7 +221,7 @@ class NPNEstimator(BaseEstimator):  # type: ignore[misc]
         """Where to train; "auto" keeps a small network on the CPU: it is done before a GPU has compiled its kernels."""
         if self.device == "auto":
             alone = member(self.network_, 0) if self._replicas else self.network_
-            if small.takes(alone, EmpiricalBayes(), torch.device("cpu")):
+            if why_not_numpy(alone, EmpiricalBayes(), torch.device("cpu")) is None:
                 return torch.device("cpu")
         return resolve_device(self.device)
 

@@ -14,12 +14,12 @@ from sklearn.utils.validation import check_is_fitted
 from torchnpn.estimators import state
 from torchnpn.estimators.atomic import all_or_nothing
 from torchnpn.estimators.base import NPNEstimator, Progress
-from torchnpn.estimators.ensemble import replicas_of
 from torchnpn.estimators.inputs import Inputs, check_variance
 from torchnpn.estimators.labels import distinct_labels, places_among
 from torchnpn.estimators.predictive import ArrayVarianceParts, ClassPredictive
 from torchnpn.estimators.validation import check_enough_rows, check_progress, checked_weight, score_weight, short
 from torchnpn.likelihoods import Likelihood, ScaledSoftmax, mixed
+from torchnpn.nn.replicas import replicas_of
 
 Array = NDArray[Any]
 _LEAST = np.finfo(np.float64).tiny

@@ -8,8 +8,8 @@ from typing import NamedTuple
 import torch
 
 from torchnpn.likelihoods import Likelihood
-from torchnpn.nn import Linear, Sequential
-from torchnpn.training.members import assemble_, member, trains_one_by_one
+from torchnpn.nn import Sequential
+from torchnpn.nn.replicas import assemble_, member, replicas_of
 
 
 class Trainee(NamedTuple):
@@ -18,11 +18,6 @@ class Trainee(NamedTuple):
     network: Sequential
     likelihood: Likelihood
     seed: int
-
-
-def replicas_of(network: Sequential) -> tuple[int, ...]:
-    """() for one network, (K,) for K members in one."""
-    return next(layer for layer in network.modules() if isinstance(layer, Linear)).replicas
 
 
 def started(
@@ -36,6 +31,11 @@ def started(
     together = build(torch.Generator().manual_seed(seed), replicas)  # of which nothing is left
     assemble_(together, networks)
     return together
+
+
+def trains_one_by_one(device: torch.device) -> bool:
+    """Whether members train faster one after the other than all at once: on a CPU, which one network fills."""
+    return device.type == "cpu"
 
 
 def trainees(network: Sequential, likelihood: Likelihood, seed: int, device: torch.device) -> list[Trainee]:

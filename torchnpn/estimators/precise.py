@@ -8,6 +8,7 @@ from weakref import WeakKeyDictionary
 
 from torch import Tensor
 
+from torchnpn._torch import version
 from torchnpn.nn import Sequential
 
 
@@ -31,7 +32,7 @@ def in_float64(network: Sequential) -> Sequential:
     parameters = list(network.parameters())
     if parameters[0].device.type != "cpu":
         return network
-    state = tuple(number for p in parameters for number in (p.data_ptr(), p._version))
+    state = tuple(number for p in parameters for number in (p.data_ptr(), version(p)))
     found = _copies.get(network)
     if found is None or found.state != state:
         precise = copy.deepcopy(network).double().eval()

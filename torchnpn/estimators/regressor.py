@@ -14,7 +14,6 @@ from torch.distributions import constraints
 from torchnpn.estimators import state
 from torchnpn.estimators.atomic import all_or_nothing
 from torchnpn.estimators.base import NPNEstimator, Progress
-from torchnpn.estimators.ensemble import replicas_of
 from torchnpn.estimators.inputs import Inputs, check_variance
 from torchnpn.estimators.plan import Plan, regression_steps, units
 from torchnpn.estimators.predictive import ArrayMoments, ArrayVarianceParts, Interval, Predictive
@@ -30,6 +29,7 @@ from torchnpn.estimators.validation import (
 from torchnpn.families import Distribution
 from torchnpn.likelihoods import BY_NAME, Likelihood, Units, mixed
 from torchnpn.nn import Linear, MeanAndNoise, Sequential
+from torchnpn.nn.replicas import replicas_of
 
 Array = NDArray[Any]
 

@@ -12,8 +12,8 @@ import torch
 from torch import Tensor
 from torch.distributions import constraints
 from torch.distributions.constraints import Constraint
-from torch.utils import _pytree as pytree
 
+from torchnpn._torch import register_pytree
 from torchnpn.families import checks, crps, quantiles
 from torchnpn.families.tails import Array, Tails
 from torchnpn.finite import cast, clamped, entering
@@ -49,13 +49,8 @@ class ExponentialFamily:
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
-        pytree.register_pytree_node(
-            cls,
-            _flatten,
-            lambda leaves, constants: _unflatten(cls, leaves, constants),
-            flatten_with_keys_fn=_flatten_with_keys,
-            serialized_type_name=f"{cls.__module__}.{cls.__qualname__}",
-        )
+        name = f"{cls.__module__}.{cls.__qualname__}"
+        register_pytree(cls, name, _flatten, lambda leaves, constants: _unflatten(cls, leaves, constants))
 
     def __post_init__(self) -> None:
         checks.make_tensors(self)
@@ -414,17 +409,11 @@ def _values(member: ExponentialFamily) -> list[Any]:
     return [getattr(member, name) for name in member.__match_args__]
 
 
-def _flatten(member: ExponentialFamily) -> tuple[list[Any], tuple[float | None, ...]]:
+def _flatten(member: ExponentialFamily) -> tuple[dict[str, Any], tuple[float | None, ...]]:
     """Leaves and structure for pytrees; a known constant that is a plain float belongs to the structure."""
-    values = _values(member)
-    leaves = [value for value in values if not isinstance(value, float)]
-    return leaves, tuple(value if isinstance(value, float) else None for value in values)
-
-
-def _flatten_with_keys(member: ExponentialFamily) -> tuple[list[tuple[Any, Any]], tuple[float | None, ...]]:
-    leaves, constants = _flatten(member)
-    names = [name for name, constant in zip(member.__match_args__, constants, strict=True) if constant is None]
-    return [(pytree.GetAttrKey(name), leaf) for name, leaf in zip(names, leaves, strict=True)], constants
+    named = dict(zip(member.__match_args__, _values(member), strict=True))
+    leaves = {name: value for name, value in named.items() if not isinstance(value, float)}
+    return leaves, tuple(value if isinstance(value, float) else None for value in named.values())
 
 
 def _unflatten(cls: type[ExponentialFamily], leaves: Any, constants: tuple[float | None, ...]) -> ExponentialFamily:

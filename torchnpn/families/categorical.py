@@ -7,7 +7,8 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.utils import _pytree as pytree
+
+from torchnpn._torch import register_pytree
 
 
 @dataclass(frozen=True, eq=False)
@@ -80,10 +81,9 @@ def at_label(x: Tensor, labels: Tensor) -> Tensor:  # (…, K), (…) -> (…)
     return x.gather(-1, index).squeeze(-1)
 
 
-pytree.register_pytree_node(
+register_pytree(
     Categorical,
-    lambda member: ([member.probs], None),
+    "torchnpn.likelihoods.Categorical",
+    lambda member: ({"probs": member.probs}, None),
     lambda leaves, _: Categorical(*leaves),
-    flatten_with_keys_fn=lambda member: ([(pytree.GetAttrKey("probs"), member.probs)], None),
-    serialized_type_name="torchnpn.likelihoods.Categorical",
 )

@@ -9,6 +9,7 @@ from torch import Tensor
 from torch.distributions import constraints
 from torch.distributions.constraints import Constraint
 
+from torchnpn._torch import has_values
 from torchnpn.moments import Moments
 
 if TYPE_CHECKING:
@@ -123,15 +124,6 @@ def require(valid: Tensor, value: Tensor, expectation: str, hint: str = "") -> N
     if valid.numel() > 1:
         message += f" ({bad.numel()} of {valid.numel()} values are wrong)"
     raise ValueError(f"{message}. {hint}".rstrip())
-
-
-def has_values(tensor: Tensor) -> bool:
-    """Whether there are values to look at: none while tracing, and none inside `torch.func.vmap`."""
-    if torch._C._len_torch_dispatch_stack():  # fake tensors, `make_fx`, and what stands for a device in tests
-        return False
-    while torch._C._functorch.is_gradtrackingtensor(tensor):
-        tensor = torch._C._functorch.get_unwrapped(tensor)
-    return not torch._C._functorch.is_batchedtensor(tensor)
 
 
 def _check_value(name: str, parameter: str, value: Tensor | float, domain: Domain) -> None:

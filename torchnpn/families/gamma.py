@@ -12,6 +12,7 @@ from scipy import special, stats
 from torch import Tensor
 from torch.distributions import constraints
 
+from torchnpn._torch import standard_gamma
 from torchnpn.families import checks, stirling, tails
 from torchnpn.families.base import ExponentialFamily
 from torchnpn.families.crps import NORMAL, rising_half, saturated
@@ -139,7 +140,7 @@ def log_draw(c: Tensor, shape: torch.Size, generator: torch.Generator | None) ->
     """Logarithms of gamma variables of rate 1; for shapes below 1, x = x' U^(1/c) with x' of shape c + 1."""
     c = c.expand(shape)
     small = c < 1
-    log_x = torch.log(torch._standard_gamma(torch.where(small, c + 1, c), generator=generator))
+    log_x = torch.log(standard_gamma(torch.where(small, c + 1, c), generator))
     u = torch.rand(shape, dtype=c.dtype, device=c.device, generator=generator)
     return clamped(log_x + torch.where(small, torch.log1p(-u) / c, 0.0))
 

@@ -1,13 +1,10 @@
-"""Fused twins of the maps, with the same signatures; this file is the one place that chooses between them.
+"""Fused twins of the maps, with the same signatures; `choose` says which of them applies.
 
-On a CPU `cpu_linear` and `cpu_relu`, on a CUDA device the kernels of `triton`, and the plain maps everywhere else: for
-other types than float32, under `torch.compile`, `torch.func` or autocast, and for sparse inputs.
+On a CPU those of `kernels.cpu`, on a CUDA device those of `kernels.triton`, and the plain maps everywhere else.
 """
 
 from __future__ import annotations
 
-import functools
-import importlib.util
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
@@ -16,79 +13,95 @@ from torch import Tensor
 
 from torchnpn import families, maps
 from torchnpn.families import ExponentialFamily
-from torchnpn.kernels import cpu_linear, cpu_relu, sparse_linear
+from torchnpn.finite import entering
+from torchnpn.kernels import choose, sparse
 from torchnpn.kernels.adam import adam_
-from torchnpn.kernels.cpu_linear import gaussian_linear
-from torchnpn.kernels.precision import current, precision
+from torchnpn.kernels.choose import has_triton
+from torchnpn.kernels.cpu import linear as cpu_linear
+from torchnpn.kernels.cpu import relu as cpu_relu
+from torchnpn.kernels.cpu.linear import gaussian_linear
+from torchnpn.kernels.precision import current, precision, tf32
 from torchnpn.maps.affine import check_linear, plain_linear
 from torchnpn.moments import Moments, check_variance
+from torchnpn.sparse import SparseBatch
 
 __all__ = [
     "adam_",
     "gaussian_linear",
     "gaussian_loss",
     "has_triton",
+    "layer",
+    "layer_with_activation",
     "linear",
-    "linear_activation",
     "network",
     "precision",
     "relu",
     "saturating",
     "sigmoid",
-    "takes_log_std",
     "tanh",
+    "tf32",
 ]
 
 
-def linear(a: Moments, W: Moments, b: Moments | None = None) -> Moments:
-    """`maps.linear`; sparse rows by `sparse_linear`."""
-    if sparse_linear.takes(a):
-        return sparse_linear.linear(a, W, b)  # type: ignore[arg-type]
-    if torch.compiler.is_compiling() or not isinstance(a, Moments):
-        return maps.linear(a, W, b)
-    if cpu_linear.takes(a, W, b):
-        return cpu_linear.linear(a, W, b)
-    if (o := linear_activation(a, W, b)) is not None:
+class Random(Protocol):
+    """A random parameter: see `nn.RandomParameter`."""
+
+    family: type[ExponentialFamily]
+
+    @property
+    def free(self) -> list[Tensor]: ...
+
+    @property
+    def moments(self) -> Moments: ...
+
+    @property
+    def detached_moments(self) -> Moments: ...
+
+    def cached(self, name: str, compute: Callable[[], Any]) -> Any: ...
+
+    def workspace(self, name: str, shape: Sequence[int], dtype: torch.dtype) -> Tensor: ...
+
+
+# Layers of random parameters -----------------------------------------------------------------------------------------
+
+
+def layer(a: Moments | SparseBatch, weight: Random, bias: Random | None, averages: bool = False) -> Moments:
+    """a Wᵀ + b for random parameters W and b; with `averages`, each row of W is divided by the sum of its means."""
+    if isinstance(a, SparseBatch) and weight.family is families.Gaussian:
+        mean, log_std = weight.free
+        return sparse.gaussian_linear(a, mean, log_std, None if bias is None else bias.moments)
+    if (o := layer_with_activation(a, weight, bias, averages)) is not None:
         return o
-    check_linear(a, W, b)
-    return plain_linear(a, W, b)
+    if choose.why_not_log_std(weight) is None:
+        W, b = weight.detached_moments, None if bias is None else bias.detached_moments
+        if choose.why_not_cpu_linear(a, W, b) is None:
+            return gaussian_linear(a, W, weight.free[1], b, None if bias is None else bias.free[1])  # type: ignore[arg-type]
+    return linear(a, _moments(weight, averages), None if bias is None else bias.moments)
 
 
-def takes_log_std(a: Moments, W: Moments, b: Moments | None) -> bool:
-    """Whether `gaussian_linear` handles these arguments."""
-    return cpu_linear.takes(a, W, b)
-
-
-def linear_activation(
-    a: Moments, W: Moments, b: Moments | None, activation: str = "none", *constants: float, log_std: bool = False
+def layer_with_activation(
+    a: Moments | SparseBatch,
+    weight: Random,
+    bias: Random | None,
+    averages: bool = False,
+    activation: str = "none",
+    *constants: float,
 ) -> Moments | None:
     """f(a Wᵀ + b) in one kernel on a CUDA device; None where there is no such kernel for these arguments.
 
     Args:
         a: Input.
-        W: Weights; with `log_std`, mean and log standard deviation.
-        b: Biases, likewise.
+        weight: Of the layer.
+        bias: Of the layer.
+        averages: See `layer`.
         activation: "none", "relu", "sigmoid", "tanh" or "gamma", the last with its `constants` τ, r, q.
         constants: Of the activation.
-        log_std: What the second tensors of W and b are.
     """
-    if not _is_for_triton(a, W, b):
+    if not weight.free[0].is_cuda:
         return None
-    from torchnpn.kernels import triton  # only here: it is not installed everywhere
-    from torchnpn.kernels.triton import linear as fused
-
-    return fused.linear(a, W, b, triton.Activation(activation, *constants), triton.PRECISIONS[current()], log_std)
-
-
-class Random(Protocol):
-    """A Gaussian parameter: see `nn.RandomParameter`."""
-
-    @property
-    def free(self) -> list[Tensor]: ...
-
-    def kept(self, name: str, compute: Callable[[], Any]) -> Any: ...
-
-    def room(self, name: str, shape: Sequence[int], dtype: torch.dtype) -> Tensor: ...
+    if weight.family is families.Gaussian:
+        return _by_triton(a, weight.free, None if bias is None else bias.free, activation, constants, log_std=True)
+    return _by_triton(a, _moments(weight, averages), None if bias is None else bias.moments, activation, constants)
 
 
 def network(a: Moments, layers: Sequence[tuple[Random, Random, str]]) -> Moments | None:
@@ -96,20 +109,44 @@ def network(a: Moments, layers: Sequence[tuple[Random, Random, str]]) -> Moments
 
     Args:
         a: Input.
-        layers: Weight, bias and activation of each. What the kernels make of the weights is kept with them.
+        layers: Weight, bias and activation of each. What the kernels make of the weights is cached with them.
     """
-    W, b = layers[0][0].free, layers[0][1].free
-    if not _is_for_triton(a, Moments(*W), Moments(*b)):
+    if choose.why_not_triton_linear(a, layers[0][0].free, layers[0][1].free) is not None:
         return None
-    from torchnpn.kernels import triton
+    from torchnpn.kernels import triton  # only here: it is not installed everywhere
     from torchnpn.kernels.triton import linear as fused
 
     return fused.network(a, layers, triton.PRECISIONS[current()])
 
 
+def _moments(weight: Random, averages: bool) -> Moments:
+    moments = weight.moments
+    if not averages:
+        return moments
+    least = torch.finfo(moments.mean.dtype).smallest_normal  # of a sum whose terms are all too small for the type
+    return moments * (1 / entering(moments.mean).sum(-1, keepdim=True).clamp_min(least))
+
+
+# Twins of the maps ---------------------------------------------------------------------------------------------------
+
+
+def linear(a: Moments | SparseBatch, W: Moments, b: Moments | None = None) -> Moments:
+    """`maps.linear`; also of sparse rows."""
+    if isinstance(a, SparseBatch):
+        return sparse.linear(a, W, b)
+    if torch.compiler.is_compiling() or not isinstance(a, Moments):
+        return maps.linear(a, W, b)
+    if choose.why_not_cpu_linear(a, W, b) is None:
+        return cpu_linear.linear(a, W, b)
+    if (o := _by_triton(a, W, b)) is not None:
+        return o
+    check_linear(a, W, b)
+    return plain_linear(a, W, b)
+
+
 def relu(o: Moments) -> Moments:
     """`maps.relu`."""
-    if not torch.compiler.is_compiling() and cpu_relu.takes(o):
+    if not torch.compiler.is_compiling() and choose.why_not_cpu_relu(o) is None:
         return cpu_relu.relu(o)
     return maps.relu(o) if (a := _activated(o, "relu")) is None else a
 
@@ -135,55 +172,35 @@ def saturating(family: type[ExponentialFamily], o: Moments, tau: float, r: float
 
 def gaussian_loss(m: Tensor, s: Tensor, y: Tensor, noise: Tensor, elbo: float) -> Tensor | None:
     """The rows' loss of `likelihoods.GaussianNoise` in one kernel; None where there is none for these arguments."""
-    if not (m.shape == s.shape and y.dtype == m.dtype and _are_plain(m, s, y, noise)):
+    if choose.why_not_triton_loss(m, s, y, noise) is not None:
         return None
     from torchnpn.kernels.triton import gaussian_loss as fused
 
     return fused.rows(m, s, y, noise, elbo)
 
 
-def _activated(o: Moments, name: str, *constants: float) -> Moments | None:
-    if not isinstance(o, Moments) or o.variance is None or o.variance.shape != o.mean.shape:
+def _by_triton(
+    a: Moments | SparseBatch,
+    W: Sequence[Tensor | None],
+    b: Sequence[Tensor | None] | None,
+    activation: str = "none",
+    constants: Sequence[float] = (),
+    log_std: bool = False,
+) -> Moments | None:
+    """f(a Wᵀ + b); the second tensors of W and b are variances, or log standard deviations."""
+    if choose.why_not_triton_linear(a, W, b) is not None:
         return None
-    if not _are_plain(o.mean, o.variance):
+    from torchnpn.kernels import triton
+    from torchnpn.kernels.triton import linear as fused
+
+    act, precision = triton.Activation(activation, *constants), triton.PRECISIONS[current()]
+    return fused.linear(a, W, b, act, precision, log_std)  # type: ignore[arg-type]  # dense, as `choose` says
+
+
+def _activated(o: Moments, name: str, *constants: float) -> Moments | None:
+    if choose.why_not_triton_activation(o) is not None:
         return None
     from torchnpn.kernels import triton
     from torchnpn.kernels.triton import linear as fused
 
     return fused.activate(o, triton.Activation(name, *constants))
-
-
-def _is_for_triton(a: Moments, W: Moments, b: Moments | None) -> bool:
-    """Dense float32 tensors on a CUDA device; random weights; an input for all replicas or one for each."""
-    if torch.compiler.is_compiling() or not isinstance(a, Moments) or not isinstance(a.mean, Tensor):
-        return False
-    tensors = [*a, *W, *(() if b is None else b)]
-    return (
-        W.variance is not None
-        and W.variance.shape == W.mean.shape
-        and a.mean.dim() >= 2
-        and a.mean.shape[:-2] in ((), W.mean.shape[:-2])
-        and a.mean.shape[-1] == W.mean.shape[-1]
-        and (b is None or (b.variance is not None and b.variance.shape == b.mean.shape == W.mean.shape[:-1]))
-        and not torch.is_autocast_enabled("cuda")
-        and _are_plain(*(t for t in tensors if t is not None))
-    )
-
-
-def _are_plain(*tensors: Tensor) -> bool:
-    if torch.compiler.is_compiling():  # first of all: the compiler cannot see through the questions below
-        return False
-    return has_triton() and all(
-        t.is_cuda
-        and t.dtype == torch.float32
-        and t.layout == torch.strided
-        and t.numel() > 0
-        and not torch._C._functorch.is_functorch_wrapped_tensor(t)
-        for t in tensors
-    )
-
-
-@functools.cache
-def has_triton() -> bool:
-    """Whether Triton is installed; torch's builds for CUDA bring it on Linux."""
-    return importlib.util.find_spec("triton") is not None

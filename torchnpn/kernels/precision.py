@@ -27,6 +27,17 @@ def precision(name: str) -> Iterator[None]:
         _asked.reset(token)
 
 
+@contextmanager
+def tf32(allowed: bool) -> Iterator[None]:
+    """The vendor's float32 products on a GPU in tf32 or not, for a while."""
+    before = torch.backends.cuda.matmul.allow_tf32
+    torch.backends.cuda.matmul.allow_tf32 = allowed
+    try:
+        yield
+    finally:
+        torch.backends.cuda.matmul.allow_tf32 = before
+
+
 def current() -> str:
     """The precision that holds now."""
     return _asked.get() or ("float32" if torch.get_float32_matmul_precision() == "highest" else "fast")

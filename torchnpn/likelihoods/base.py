@@ -12,10 +12,12 @@ from torch import Tensor, nn
 from torch.distributions import constraints
 from torch.distributions.constraints import Constraint
 
+from torchnpn._torch import has_values
 from torchnpn.families import Distribution, checks
 from torchnpn.families.base import zero_if_point
 from torchnpn.families.mixture import mean_and_variance
 from torchnpn.finite import clamped
+from torchnpn.kernels.cpu import losses
 from torchnpn.likelihoods import targets
 from torchnpn.likelihoods.guards import narrowed, widened
 from torchnpn.likelihoods.units import Units, unchanged
@@ -53,15 +55,6 @@ def mixture_parts(parts: VarianceParts, means: Tensor) -> VarianceParts:
     epistemic = mean_and_variance(parts.epistemic)[0] + mean_and_variance(means)[1]
     aleatoric = mean_and_variance(parts.aleatoric)[0]
     return VarianceParts.of(*(clamped(part, means.dtype) for part in (epistemic, aleatoric)))
-
-
-class LossGradient(NamedTuple):
-    """The loss of a batch, with its gradients."""
-
-    loss: float
-    by_mean: Array  # (batch, outputs)
-    by_variance: Array  # (batch, outputs)
-    by_parameters: list[Array]  # in the order of `parameters()`
 
 
 class Likelihood(nn.Module):
@@ -148,21 +141,9 @@ class Likelihood(nn.Module):
         self._check_shapes(o, y)
         return self._row_loss(o, y)
 
-    def loss_gradient(self, m: Array, s: Array, y: Array, share: Array) -> LossGradient:
-        """Σ share · loss over rows and its gradients, for plain float32 arrays: what training small networks calls.
-
-        Args:
-            m: (batch, outputs) latent means.
-            s: (batch, outputs) latent variances.
-            y: Targets.
-            share: (batch,) of each row in the loss.
-        """
-        with torch.enable_grad():
-            o_m, o_s = (torch.from_numpy(part).requires_grad_() for part in (m, s))
-            loss = (self.loss(Moments(o_m, o_s), torch.from_numpy(y)) * torch.from_numpy(share)).sum()
-            gradients = torch.autograd.grad(loss, [o_m, o_s, *self.parameters()], materialize_grads=True)
-        by_m, by_s, *by_free = (gradient.numpy() for gradient in gradients)
-        return LossGradient(float(loss.detach()), by_m, by_s, by_free)
+    def closed_form(self) -> losses.ClosedForm | None:
+        """Its loss with gradients in plain numpy (`kernels.cpu.losses`), if there is one; for training small networks."""
+        return None
 
     def predict(self, o: Moments) -> Distribution:
         """Predictive distribution of the target."""
@@ -218,7 +199,7 @@ def of_rows(losses: Tensor, o: Moments) -> Tensor:  # (*replicas, batch, targets
 
 def _check_variance(s: Tensor) -> None:
     """Raise for a negative variance, where a look costs nothing; NaN is left to the training, which names its cause."""
-    if s.device.type == "cpu" and not torch.compiler.is_compiling() and checks.has_values(s) and bool((s < 0).any()):
+    if s.device.type == "cpu" and not torch.compiler.is_compiling() and has_values(s) and bool((s < 0).any()):
         checks.require(~(s < 0), s, "A likelihood expects latent variances ≥ 0", "Pass variances, e.g. std ** 2.")
 
 

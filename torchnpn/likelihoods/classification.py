@@ -5,15 +5,15 @@ from __future__ import annotations
 import math
 from typing import ClassVar
 
-import numpy as np
 import torch
 from torch import Tensor
 
 from torchnpn import maps
 from torchnpn.families.categorical import Categorical, at_label
 from torchnpn.finite import clamped
+from torchnpn.kernels.cpu import losses
 from torchnpn.likelihoods import targets
-from torchnpn.likelihoods.base import Array, Likelihood, LossGradient, VarianceParts, latent
+from torchnpn.likelihoods.base import Likelihood, VarianceParts, latent
 from torchnpn.likelihoods.guards import is_ordinary
 from torchnpn.likelihoods.limits import held, limited
 from torchnpn.likelihoods.logit import logit, sigmoid_parts
@@ -83,28 +83,14 @@ class ScaledSoftmax(_Classes):
     def variance_parts(self, o: Moments) -> VarianceParts:
         return _softmax_parts(self.predict(o), o)
 
+    def closed_form(self) -> losses.ClosedForm:
+        return losses.scaled_softmax
+
     def _row_loss(self, o: Moments, y: Tensor) -> Tensor:
         z = self._logits(o)
         if not is_ordinary(z):
             z = held(z, -_FAR, _FAR)
         return -at_label(torch.log_softmax(z, -1), y)
-
-    def loss_gradient(self, m: Array, s: Array, y: Array, share: Array) -> LossGradient:
-        """In closed form: with k = (1 + π s/8)^-½ and w the share of the row, for the logits z = k m
-
-        ∂z = w (p - 1{class = y}),    ∂m = k ∂z,    ∂s = -π/16 k³ m ∂z.
-        """
-        k = 1 / np.sqrt(1 + np.float32(math.pi / 8) * s)
-        z = np.clip(k * m, -_FAR, _FAR)
-        z -= z.max(1, keepdims=True)
-        p = np.exp(z)
-        total = p.sum(1, keepdims=True)
-        rows = np.arange(len(y))
-        loss = float(share @ (np.log(total[:, 0]) - z[rows, y]))
-        p /= total
-        p[rows, y] -= 1
-        by_m = k * (share[:, None] * p)
-        return LossGradient(loss, by_m, np.float32(-math.pi / 16) * k * k * m * by_m, [])
 
     @staticmethod
     def _logits(o: Moments) -> Tensor:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from functools import partial
 from typing import ClassVar
 
 import numpy as np
@@ -12,10 +13,10 @@ from torch import Tensor
 from torchnpn import kernels
 from torchnpn.families import Gaussian
 from torchnpn.finite import clamped
+from torchnpn.kernels.cpu import losses
 from torchnpn.likelihoods.base import (
     Array,
     Likelihood,
-    LossGradient,
     VarianceParts,
     latent,
     learnt,
@@ -79,6 +80,9 @@ class GaussianNoise(Likelihood):
     def variance_parts(self, o: Moments) -> VarianceParts:
         return VarianceParts.of(latent(o)[1], self.noise)
 
+    def closed_form(self) -> losses.ClosedForm:
+        return partial(losses.gaussian, elbo=self.elbo, limit=LOG_VARIANCE)
+
     def _row_loss(self, o: Moments, y: Tensor) -> Tensor:
         m, s = latent(o)
         if (fused := kernels.gaussian_loss(m, s, y, self.noise, self.elbo)) is not None:
@@ -94,34 +98,6 @@ class GaussianNoise(Likelihood):
         error2 = (y - m) ** 2
         bound = 0.5 * ((error2 + s) / noise + torch.log(noise) + _LOG_2PI)
         return _mixed(error2, s + noise, bound, self.elbo)
-
-    def loss_gradient(self, m: Array, s: Array, y: Array, share: Array) -> LossGradient:
-        """In closed form, with t = s + σ², e the share of the ELBO and w that of the row:
-
-        ∂m = -w (y - m) ((1 - e)/t + e/σ²),    ∂s = ½ w ((1 - e) (1 - (y - m)²/t)/t + e/σ²),
-        ∂σ² = ½ w ((1 - e) (1 - (y - m)²/t)/t + e (1 - ((y - m)² + s)/σ²)/σ²).
-        """
-        log_noise = self.log_noise.detach().numpy()
-        if np.abs(log_noise).max() > LOG_VARIANCE:  # beyond its limits
-            return super().loss_gradient(m, s, y, share)
-        with np.errstate(over="ignore", invalid="ignore"):
-            result = self._closed_form(m, s, y, share, log_noise)
-        return result if is_finite(result) else super().loss_gradient(m, s, y, share)
-
-    def _closed_form(self, m: Array, s: Array, y: Array, share: Array, log_noise: Array) -> LossGradient:
-        noise, w = np.exp(log_noise), share[:, None]
-        residual, t = y - m, s + noise
-        error2 = residual * residual
-        bound, predictive = self.elbo / noise, (1 - self.elbo) / t
-        scaled, both = error2 / t, error2 + s
-        loss = (1 - self.elbo) * (scaled + np.log(t)) + bound * both + self.elbo * log_noise + _LOG_2PI
-        half = 0.5 * w
-        by_t = half * predictive * (1 - scaled)
-        by_log_noise = (noise * (by_t + half * bound * (1 - both / noise))).sum(0)
-        by_noise = by_log_noise if by_log_noise.shape == log_noise.shape else by_log_noise.sum(keepdims=True)
-        return LossGradient(
-            float((half * loss).sum()), -w * residual * (predictive + bound), by_t + half * bound, [by_noise]
-        )
 
 
 class HeteroscedasticGaussian(GaussianNoise):
@@ -156,6 +132,9 @@ class HeteroscedasticGaussian(GaussianNoise):
         _, s, log_noise = self._split(*latent(o))
         return VarianceParts.of(s, _mean_exp(log_noise))
 
+    def closed_form(self) -> losses.ClosedForm:
+        return partial(losses.varying_gaussian, elbo=self.elbo, limit=LOG_VARIANCE)
+
     def _row_loss(self, o: Moments, y: Tensor) -> Tensor:
         m, s = latent(o)
         varying, even = (losses.sum(-1) for losses in self._both_losses(m, s, y.to(m.dtype), self.log_noise))
@@ -173,41 +152,6 @@ class HeteroscedasticGaussian(GaussianNoise):
         bound = 0.5 * ((error2 + s) * _mean_exp(-own) + own.mean + _LOG_2PI)
         return _mixed(error2, s + _mean_exp(own), bound, self.elbo), even
 
-    def loss_gradient(self, m: Array, s: Array, y: Array, share: Array) -> LossGradient:
-        """In closed form, with n = σ² E exp(o₂), p = E exp(-o₂)/σ², t = s₁ + n and r = y - m₁, e and w as above:
-
-        ∂m₂ = ½ w ((1 - e) (1 - r²/t) n/t + e (1 - (r² + s₁) p)),
-        ∂s₂ = ¼ w ((1 - e) (1 - r²/t) n/t + e (r² + s₁) p).
-        """
-        targets, half = y.shape[1], 0.5 * share[:, None]
-        base, level, spread = self.log_noise.detach().numpy(), m[:, targets:], s[:, targets:]
-        with np.errstate(over="ignore", invalid="ignore"):
-            level = base + level
-            if not max(np.abs(base).max(), (np.abs(level) + 0.5 * spread).max()) <= LOG_VARIANCE:  # beyond its limits
-                return Likelihood.loss_gradient(self, m, s, y, share)
-            result = self._closed_form_of_both(m, s, y, half, level, spread)
-        return result if is_finite(result) else Likelihood.loss_gradient(self, m, s, y, share)
-
-    def _closed_form_of_both(
-        self, m: Array, s: Array, y: Array, half: Array, level: Array, spread: Array
-    ) -> LossGradient:
-        targets = y.shape[1]
-        m, s = m[:, :targets], s[:, :targets]
-        even = self._closed_form(m, s, y, 2 * half[:, 0], self.log_noise.detach().numpy())
-        noise, precision = np.exp(level + 0.5 * spread), np.exp(0.5 * spread - level)
-        error2, t = (y - m) ** 2, s + noise
-        scaled, misfit = error2 / t, (error2 + s) * precision
-        loss = (1 - self.elbo) * (scaled + np.log(t)) + self.elbo * (misfit + level) + _LOG_2PI
-        by_noise = (1 - self.elbo) * half * (1 - scaled) * noise / t
-        by_level = by_noise + self.elbo * half * (1 - misfit)
-        by_spread = 0.5 * (by_noise + self.elbo * half * misfit)
-        return LossGradient(
-            float((half * loss).sum()),
-            np.hstack([even.by_mean, by_level]),
-            np.hstack([even.by_variance, by_spread]),
-            even.by_parameters,
-        )
-
     def _split(self, m: Tensor, s: Tensor) -> tuple[Tensor, Tensor, Moments]:
         """m₁, s₁ and the moments of the log noise, through which no gradient reaches σ²."""
         (m, log_noise_m), (s, log_noise_s) = (x.chunk(2, dim=-1) for x in (m, s))
@@ -221,11 +165,6 @@ def _mean_exp(x: Moments) -> Tensor:
     """E exp(x) = exp(m + s/2), within limits."""
     assert x.variance is not None
     return torch.exp(limited(clamped(x.mean + 0.5 * x.variance), LOG_VARIANCE))
-
-
-def is_finite(result: LossGradient) -> bool:
-    """Whether a closed form has stayed within float32; the gradient of the noise sums up all that may leave it."""
-    return math.isfinite(result.loss) and all(np.isfinite(part).all() for part in result.by_parameters)
 
 
 def _mixed(error2: Tensor, variance: Tensor, bound: Tensor, elbo: float) -> Tensor:

@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from torchnpn.families.checks import has_values
+from torchnpn._torch import has_values
 from torchnpn.finite import applied
 from torchnpn.likelihoods.limits import limited
 

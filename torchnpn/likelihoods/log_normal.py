@@ -10,7 +10,8 @@ from torch import Tensor
 from torch.distributions import constraints
 
 from torchnpn.families import LogNormal
-from torchnpn.likelihoods.base import Array, Likelihood, LossGradient, VarianceParts, wide_latent
+from torchnpn.kernels.cpu import losses
+from torchnpn.likelihoods.base import Array, Likelihood, VarianceParts, wide_latent
 from torchnpn.likelihoods.gaussian import GaussianNoise, HeteroscedasticGaussian
 from torchnpn.likelihoods.guards import narrowed
 from torchnpn.likelihoods.limits import LOG_MEAN, LOG_VARIANCE, limited
@@ -80,16 +81,13 @@ class LogNormalAmounts(Likelihood):
         total = predicted.variance
         return VarianceParts(total, share * total, (1 - share) * total)
 
+    def closed_form(self) -> losses.ClosedForm:
+        return losses.of_logarithm(self.logarithm.closed_form())
+
     def _row_loss(self, o: Moments, y: Tensor) -> Tensor:
         log_y = torch.log(y.double())
         of_logs = self.logarithm.loss(o, log_y.to(torch.promote_types(o.mean.dtype, torch.float32)))
         return narrowed(of_logs.double() + log_y.sum(-1), of_logs.dtype)
-
-    def loss_gradient(self, m: Array, s: Array, y: Array, share: Array) -> LossGradient:
-        """Gradients of the logarithm's loss: what is added to it does not depend on the latent."""
-        log_y = np.log(y)
-        found = self.logarithm.loss_gradient(m, s, log_y, share)
-        return found._replace(loss=found.loss + float(share @ log_y.sum(1)))
 
 
 class HeteroscedasticLogNormal(LogNormalAmounts):

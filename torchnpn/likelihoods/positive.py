@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import ClassVar
 
 import numpy as np
 import torch
-from scipy.special import digamma, gammaln
 from torch import Tensor
 from torch.distributions import constraints
 
 from torchnpn.families import Gamma
+from torchnpn.kernels.cpu import losses
 from torchnpn.likelihoods.base import (
     Array,
     Likelihood,
-    LossGradient,
     VarianceParts,
     learnt,
     of_rows,
@@ -89,6 +89,9 @@ class GammaAmounts(Likelihood):
         square = torch.exp(2 * log_mean)
         return VarianceParts.of(square * torch.expm1(s), square * torch.exp(s) * self.dispersion)
 
+    def closed_form(self) -> losses.ClosedForm:
+        return partial(losses.gamma, elbo=self.elbo, log_mean_limit=LOG_MEAN, limit=LOG_VARIANCE)
+
     def _row_loss(self, o: Moments, y: Tensor) -> Tensor:
         m, s = wide_latent(o)
         predictive = -self.predict(Moments(m, s)).log_prob(y)
@@ -99,59 +102,11 @@ class GammaAmounts(Likelihood):
         bound = k * (m - torch.log(k) + relative) - (k - 1) * log_y + torch.lgamma(k)
         return of_rows((1 - self.elbo) * predictive + self.elbo * bound, o)
 
-    def loss_gradient(self, m: Array, s: Array, y: Array, share: Array) -> LossGradient:
-        """In closed form, with ν = m + s/2, relative variance v, c = 1/v, w the share of the row, r = y exp(-m + s/2):
-
-        log p = c (log c - ν) + (c - 1) log y - c y e^-ν - log Γ(c),
-        ∂ν log p = c (y e^-ν - 1),    ∂c log p = log c + 1 - ν + log y - y e^-ν - ψ(c),    ∂s v = v + 1;
-        and of the ELBO: ∂m = w k (1 - r),  ∂s = ½ w k r,  ∂log k = -w k (log k + 1 - m + log y - r - ψ(k)).
-        """
-        log_shape = self.log_shape.detach().numpy().astype(np.float64)
-        log_mean = m + 0.5 * s.astype(np.float64)
-        w, log_y = share[:, None], np.log(y)
-        log_relative = log_y - m + 0.5 * s.astype(np.float64)
-        limits = ((log_mean, LOG_MEAN), (s, LOG_VARIANCE), (log_shape, LOG_VARIANCE), (log_relative, LOG_MEAN))
-        if not all(within(x, limit) for x, limit in limits):
-            return super().loss_gradient(m, s, y, share)
-        noise = np.exp(s - log_shape)
-        v = np.expm1(s, dtype=np.float64) + noise
-        c, relative = 1 / v, y * np.exp(-log_mean)
-        log_c = np.log(c)
-        log_prob = c * (log_c - log_mean - relative) + (c - 1) * log_y - gammaln(c)
-        by_v = w * c * c * (log_c + 1 - log_mean + log_y - relative - digamma(c))
-        by_m = w * c * (1 - relative)
-        by_s, by_log_shape, loss = 0.5 * by_m + by_v * (v + 1), -by_v * noise, -w * log_prob
-        if self.elbo:
-            e, k, r = self.elbo, np.exp(log_shape), np.exp(log_relative)
-            bound = k * (m - log_shape + r) - (k - 1) * log_y + gammaln(k)
-            by_m, by_s = (1 - e) * by_m + e * w * k * (1 - r), (1 - e) * by_s + 0.5 * e * w * k * r
-            by_k = -w * k * (log_shape + 1 - m + log_y - r - digamma(k))
-            by_log_shape, loss = (1 - e) * by_log_shape + e * by_k, (1 - e) * loss + e * w * bound
-        return LossGradient(
-            float(loss.sum()),
-            by_m.astype(np.float32),
-            by_s.astype(np.float32),
-            [of_parameter(by_log_shape, log_shape)],
-        )
-
 
 def log_of_mean(y: Array, weight: Array | None) -> Array:
     """Where a latent log mean starts."""
     logs: Array = np.log(np.maximum(np.average(y, axis=0, weights=weight), _LEAST_MEAN))
     return logs
-
-
-def within(x: Array, limit: float) -> bool:
-    """Whether `limited` leaves all of x as it is."""
-    return bool(np.abs(x).max() <= limit)
-
-
-def of_parameter(by_element: Array, parameter: Array) -> Array:
-    """The gradient (batch, targets) of a learnt number, summed to its shape (targets,) or (1,)."""
-    by_target = by_element.sum(0)
-    total = by_target if by_target.shape == parameter.shape else by_target.sum(keepdims=True)
-    gradient: Array = total.astype(np.float32)
-    return gradient
 
 
 def log_normal(o: Moments) -> tuple[Tensor, Tensor]:

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from torchnpn.estimators.validation import real_numbers
 from torchnpn.moments import JointMoments, Moments
-from torchnpn.training.batches import as_tensor
+from torchnpn.training.data import as_tensor
 
 Codes = Moments | JointMoments  # (nodes, n); of independent dimensions, or with covariances (nodes, n, n)
 _ROUNDING = 1e-4  # of a code's mean variance, by which a covariance may fall short of being one

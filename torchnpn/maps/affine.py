@@ -8,6 +8,7 @@ import scipy.sparse
 import torch
 from torch import Tensor
 
+from torchnpn._torch import is_transformed
 from torchnpn.finite import entering, saturated
 from torchnpn.maps import careful_linear
 from torchnpn.maps.elementwise import check, check_together
@@ -95,9 +96,7 @@ def _plain_sum(o: Moments, b: Moments | None) -> Moments:
 def may_look(a: Moments, W: Moments) -> bool:
     """Whether values may be looked at: on a CPU, neither traced nor transformed."""
     return not torch.compiler.is_compiling() and all(
-        t.device.type == "cpu" and not torch._C._functorch.is_functorch_wrapped_tensor(t)
-        for t in (*a, *W)
-        if t is not None
+        t.device.type == "cpu" and not is_transformed(t) for t in (*a, *W) if t is not None
     )
 
 

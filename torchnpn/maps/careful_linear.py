@@ -13,6 +13,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from torchnpn._torch import is_transformed
 from torchnpn.finite import cast, finite
 from torchnpn.maps.once import once_differentiable
 from torchnpn.moments import Moments
@@ -24,7 +25,7 @@ _TERMS = 2.0**-24  # sums of up to 2²⁴ numbers stay finite if each is scaled 
 def is_finite(*tensors: Tensor | None) -> bool:
     """Whether no number is inf or NaN; may say no where a sum of finite numbers overflows. It looks: for CPUs."""
     known = [tensor for tensor in tensors if tensor is not None]
-    if any(torch._C._functorch.is_functorch_wrapped_tensor(tensor) for tensor in known):
+    if any(is_transformed(tensor) for tensor in known):
         return True  # nobody can look
     return math.isfinite(sum(tensor.sum().item() for tensor in known))
 
@@ -111,7 +112,7 @@ def _variance_terms(a_m: Tensor, a_s: Tensor | None, w_m: Tensor, w_s: Tensor | 
 def backward(
     a_m: Tensor, a_s: Tensor | None, W_m: Tensor, W_s: Tensor | None, g_m: Tensor, g_s: Tensor
 ) -> tuple[Tensor | None, ...]:
-    """Gradients by a_m, a_s, W_m, W_s; the formulas are those of `kernels.cpu_linear`."""
+    """Gradients by a_m, a_s, W_m, W_s; the formulas are those of `kernels.cpu.linear`."""
     d_m, d_s = torch.zeros_like(a_m), torch.zeros_like(a_m)
     d_W_m, d_W_s = [], []
     square = finite(a_m * a_m) if a_s is None else finite(finite(a_m * a_m) + a_s)

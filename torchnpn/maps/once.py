@@ -7,7 +7,8 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
-from torch import Tensor
+
+from torchnpn._torch import refused_when_differentiated
 
 
 def once_differentiable(what: str, advice: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
@@ -21,8 +22,7 @@ def once_differentiable(what: str, advice: str) -> Callable[[Callable[..., Any]]
                 outputs = backward(ctx, *gradients)
             if not torch.is_grad_enabled():
                 return outputs
-            refuse = torch._C._functions.DelayedError(message.encode(), len(outputs))
-            return refuse(*(x.detach().requires_grad_() if isinstance(x, Tensor) else x for x in outputs))
+            return refused_when_differentiated(message, outputs)
 
         return wrapper
 

@@ -8,6 +8,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from torchnpn._torch import constant_under_compile
+
 Rule = tuple[tuple[float, ...], ...]  # one tuple per node: its place, its weight or weights
 
 _AT_ONCE = 2**20  # elements up to which all nodes are taken in one tensor: fewer, larger operations
@@ -20,14 +22,11 @@ def legendre(points: int) -> Rule:
     return tuple(zip(((nodes + 1) / 2).tolist(), (weights / 2).tolist(), strict=True))
 
 
+@constant_under_compile  # numpy is not to be traced
 def hermite(points: int) -> Rule:
     """E g(z) ≈ Σ w_i g(z_i) for standard normal z, exact for polynomials of degree 2 · points - 1."""
     nodes, weights = np.polynomial.hermite_e.hermegauss(points)
     return tuple(zip(nodes.tolist(), (weights / weights.sum()).tolist(), strict=True))
-
-
-# What torch.compiler.assume_constant_result does, without loading the compiler: numpy is not to be traced.
-hermite._dynamo_marked_constant = True  # type: ignore[attr-defined]
 
 
 def total(terms: Callable[..., tuple[Tensor, ...]], rule: Rule, like: Tensor) -> tuple[Tensor, ...]:

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from torchnpn import kernels, maps
 from torchnpn.moments import Moments
-from torchnpn.nn.convert import as_moments
+from torchnpn.nn.inputs import as_moments
 
 
 class Activation(nn.Module):
@@ -165,5 +165,3 @@ BY_NAME: dict[str, type[Activation]] = {
     "cos": Cos,
     "square": Square,
 }
-
-FUSED: dict[type[nn.Module], str] = {ReLU: "relu", Sigmoid: "sigmoid", Tanh: "tanh"}  # those that end a linear kernel

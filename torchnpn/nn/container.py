@@ -13,14 +13,16 @@ from torchnpn import families, kernels
 from torchnpn.families import Bernoulli as BernoulliFamily
 from torchnpn.families import Beta, ExponentialFamily, Gaussian, Poisson
 from torchnpn.finite import entering
+from torchnpn.kernels import choose
 from torchnpn.moments import Moments, check_variance
 from torchnpn.nn import foreign
-from torchnpn.nn.activation import BY_NAME, FUSED
-from torchnpn.nn.convert import as_moments
-from torchnpn.nn.layers import chain_of
+from torchnpn.nn.activation import BY_NAME
+from torchnpn.nn.chain import Chain, chain_of, fused_activation
+from torchnpn.nn.inputs import as_moments
 from torchnpn.nn.linear import Linear
 from torchnpn.nn.neurons import Bernoulli, Power, Saturating
 from torchnpn.nn.noise import Dropout, MaskedUnits
+from torchnpn.sparse import SparseBatch
 
 _RELU_LIKE = {"relu", "leaky_relu", "relu6", "elu", "gelu", "silu", "softplus"}
 
@@ -37,18 +39,12 @@ class Sequential(nn.Sequential):
         super().add_module(name, module)
 
     def forward(self, a: Moments | Tensor) -> Moments:
-        o, modules = _entering(as_moments(a)), list(self)
-        trains = torch.is_grad_enabled() or any(module.training for module in modules)
-        if not trains and (predicted := _predicted(modules, o)) is not None:
-            return predicted
-        while modules:
-            module = modules.pop(0)
-            fused = _fused(module, modules[0], o) if modules else None
-            if fused is None:
-                o = _called(module, o, len(self) - len(modules) - 1)
-            else:
-                o = fused
-                modules.pop(0)
+        o = _entering(as_moments(a))
+        dense_or_sparse = o.values if isinstance(o, SparseBatch) else getattr(o, "mean", None)
+        if isinstance(dense_or_sparse, Tensor) and choose.why_not_triton(dense_or_sparse) is None:
+            return _on_cuda(list(self), o)
+        for position, module in enumerate(self):
+            o = _called(module, o, position)
         return o
 
 
@@ -76,26 +72,27 @@ def _entering(a: Moments) -> Moments:
     return Moments(entering(a.mean), None if a.variance is None else entering(a.variance))
 
 
-def _predicted(modules: list[nn.Module], a: Moments) -> Moments | None:
-    """All of a network's forward pass on a CUDA device, one kernel a layer; None where that does not apply."""
-    first = modules[0] if modules else None
-    if not isinstance(first, (Linear, Dropout)) or not isinstance(a, Moments) or not isinstance(a.mean, Tensor):
-        return None
-    if not a.mean.is_cuda or (chain := chain_of(modules)) is None:
-        return None
-    parts = [(layer.linear.weight, layer.linear.bias, layer.activation) for layer in chain.layers]
-    return kernels.network(a, parts)  # type: ignore[arg-type]  # a chain's layers have biases
-
-
-def _fused(module: nn.Module, after: nn.Module, a: Moments) -> Moments | None:
-    """A linear layer and the activation after it in one kernel, where there is one and nobody listens in between."""
-    if type(module) is not Linear or module._forward_hooks or after._forward_pre_hooks or after._forward_hooks:
-        return None
-    if type(after) in FUSED:
-        return module.with_activation(a, FUSED[type(after)])
-    if type(after) is Saturating and after.family is families.Gamma:
-        return module.with_activation(a, "gamma", after.tau, after.r, after.r if after.q is None else after.q)
-    return None
+def _on_cuda(modules: list[nn.Module], o: Moments) -> Moments:
+    """The forward pass on a CUDA device: all layers without gradients, or each with its activation, in one kernel."""
+    trains = torch.is_grad_enabled() or any(module.training for module in modules)
+    chain = "it trains" if trains or not modules else chain_of(modules)
+    if isinstance(chain, Chain):
+        parts = [(layer.linear.weight, layer.linear.bias, layer.activation) for layer in chain.layers]
+        if (predicted := kernels.network(o, parts)) is not None:  # type: ignore[arg-type]  # a chain's layers have biases
+            return predicted
+    position = 0
+    while position < len(modules):
+        pair = modules[position : position + 2]
+        fused = fused_activation(*pair) if len(pair) == 2 else None
+        linear = pair[0]
+        if fused is not None and isinstance(linear, Linear):
+            parameters = linear.weight, linear.bias, linear.averages
+            both = kernels.layer_with_activation(o, *parameters, fused.name, *fused.constants)
+            if both is not None:
+                o, position = both, position + 2
+                continue
+        o, position = _called(linear, o, position), position + 1
+    return o
 
 
 class Flatten(nn.Module):

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor, nn
 
 from torchnpn.moments import Moments
-from torchnpn.nn.convert import as_moments
+from torchnpn.nn.inputs import as_moments
 from torchnpn.nn.linear import Linear
 
 

@@ -12,10 +12,8 @@ from torch.distributions import constraints
 
 from torchnpn import families, kernels
 from torchnpn.families import ExponentialFamily, Gaussian
-from torchnpn.finite import entering
-from torchnpn.kernels import sparse_linear
 from torchnpn.moments import Moments
-from torchnpn.nn.convert import as_moments
+from torchnpn.nn.inputs import as_moments
 from torchnpn.nn.parameter import RandomParameter, initial_moments
 
 
@@ -50,17 +48,17 @@ class Linear(nn.Module):
         for name, size in (("in_features", in_features), ("out_features", out_features)):
             if not isinstance(size, numbers.Integral) or size < 1:
                 raise ValueError(f"Linear expects {name}, a whole number ≥ 1, got {size!r}.")
-        self.in_features, self.out_features, self.replicas = in_features, out_features, tuple(replicas)
+        self.in_features, self.out_features = in_features, out_features
         family = families.resolve(family)
         self.averages = family.support in (constraints.unit_interval, constraints.boolean)
         weight = initial_moments(family, (*replicas, out_features, in_features), in_features, generator)
         if gain != 1.0 and not self.averages:
             weight = gain * weight
-        self.weight = RandomParameter(family, weight, event_dims=2)
+        self.weight = RandomParameter(family, weight, in_dims=1)
         self.bias: RandomParameter | None = None
         if bias and not self.averages:
             initial = _initial_bias(family, (*replicas, out_features), in_features, generator)
-            self.bias = RandomParameter(family, initial, event_dims=1)
+            self.bias = RandomParameter(family, initial, in_dims=0)
 
     @classmethod
     def from_torch(cls, linear: nn.Linear, std: float | None = None) -> Linear:
@@ -101,40 +99,13 @@ class Linear(nn.Module):
             state_dict[f"{prefix}{name}.log_std"] = ours.free[1].detach().clone()
         super()._load_from_state_dict(state_dict, prefix, *args)
 
+    @property
+    def replicas(self) -> tuple[int, ...]:
+        """Leading dimensions of weights and biases."""
+        return self.weight.replicas
+
     def forward(self, a: Moments | Tensor) -> Moments:  # (*replicas, batch, in) -> (*replicas, batch, out)
-        a = as_moments(a)
-        if sparse_linear.takes(a) and self.weight.family is Gaussian:
-            bias = None if self.bias is None else self.bias.moments
-            mean, log_std = self.weight.free
-            return sparse_linear.gaussian_linear(a, mean, log_std, bias)  # type: ignore[arg-type]
-        if (o := self.with_activation(a)) is not None:
-            return o
-        if torch.is_grad_enabled() and self.weight.lies_still and not self.replicas:
-            W, W_log_std = self.weight.numbers, self.weight.free[1]
-            b, b_log_std = (None, None) if self.bias is None else (self.bias.numbers, self.bias.free[1])
-            if kernels.takes_log_std(a, W, b):
-                return kernels.gaussian_linear(a, W, W_log_std, b, b_log_std)
-        weight = self._weight()
-        return kernels.linear(a, weight, None if self.bias is None else self.bias.moments)
-
-    def with_activation(self, a: Moments, activation: str = "none", *constants: float) -> Moments | None:
-        """The layer and an activation after it in one kernel; None where there is no such kernel."""
-        if not self.weight.free[0].is_cuda:
-            return None
-        if self.weight.family is Gaussian:
-            W, b = Moments(*self.weight.free), None if self.bias is None else Moments(*self.bias.free)
-            return kernels.linear_activation(a, W, b, activation, *constants, log_std=True)
-        return kernels.linear_activation(
-            a, self._weight(), None if self.bias is None else self.bias.moments, activation, *constants
-        )
-
-    def _weight(self) -> Moments:
-        weight = self.weight.moments
-        if not self.averages:
-            return weight
-        least = torch.finfo(weight.mean.dtype).smallest_normal  # of a sum whose terms are all too small for the type
-        total = entering(weight.mean).sum(-1, keepdim=True).clamp_min(least)
-        return weight * (1 / total)
+        return kernels.layer(as_moments(a), self.weight, self.bias, self.averages)
 
     def extra_repr(self) -> str:
         replicas = f", replicas={self.replicas}" if self.replicas else ""

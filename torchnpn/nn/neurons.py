@@ -7,7 +7,7 @@ from torch import Tensor, nn
 from torchnpn import families, kernels, maps
 from torchnpn.families import ExponentialFamily
 from torchnpn.moments import Moments
-from torchnpn.nn.convert import as_moments
+from torchnpn.nn.inputs import as_moments
 
 
 class Saturating(nn.Module):

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from torchnpn import maps
 from torchnpn.moments import Moments
 from torchnpn.nn import sampling
-from torchnpn.nn.convert import as_moments
+from torchnpn.nn.inputs import as_moments
 
 
 class Dropout(nn.Module):
@@ -27,7 +27,7 @@ class Dropout(nn.Module):
         a = as_moments(a)
         if not self.training or self.p == 0:
             return a
-        return a * sampling.kept(a.mean, self.p)
+        return a * sampling.dropout_mask(a.mean, self.p)
 
     def extra_repr(self) -> str:
         return f"p={self.p:g}"

@@ -24,8 +24,10 @@ from torch import Tensor, nn
 from torch.distributions import constraints
 
 from torchnpn import families
+from torchnpn._torch import version
 from torchnpn.families import ExponentialFamily
 from torchnpn.finite import entering, exp, largest_log, saturated
+from torchnpn.kernels.choose import is_plain_gaussian_on_cpu
 from torchnpn.moments import Moments
 
 
@@ -124,7 +126,7 @@ def initial_moments(
     return Moments(mean, mean + variance if support is constraints.nonnegative_integer else variance)
 
 
-class _Kept(NamedTuple):
+class _Cached(NamedTuple):
     """A value, and the addresses and versions of the free tensors it was computed from."""
 
     state: tuple[int, ...]
@@ -138,25 +140,40 @@ def _is_tracked(free: Tensor) -> bool:
 
 
 class RandomParameter(nn.Module):
-    """A learnable tensor of independent random variables of one family.
+    """A learnable tensor of independent random variables of one family, of shape (*replicas, *outputs, *inputs).
 
     Args:
         family: A family or its name.
         initial: Moments to start from.
-        event_dims: How many of the last dimensions belong to one network; those before are replicas. All by default.
+        out_dims: How many dimensions belong to the outputs of a layer.
+        in_dims: How many of the last dimensions belong to its inputs, over which the layer sums; none for a bias. By
+            default all that are left, so that there are no replicas.
+        posterior: What the weights of one tensor know of each other: "mean_field" for nothing.
     """
 
-    def __init__(self, family: str | type[ExponentialFamily], initial: Moments, event_dims: int | None = None) -> None:
+    def __init__(
+        self,
+        family: str | type[ExponentialFamily],
+        initial: Moments,
+        out_dims: int = 1,
+        in_dims: int | None = None,
+        posterior: str = "mean_field",
+    ) -> None:
         super().__init__()
+        if posterior != "mean_field":
+            raise ValueError(f'RandomParameter expects posterior="mean_field", got {posterior!r}.')
         self.family = families.resolve(family)
         if not initial.mean.is_meta:  # a place holder for values to come
             self.family.check_moments(initial)
-        self.event_dims = initial.mean.dim() if event_dims is None else event_dims
+        dims = initial.mean.dim()
+        self.out_dims = min(out_dims, dims)
+        self.in_dims = dims - self.out_dims if in_dims is None else in_dims
+        self.posterior = posterior
         self._coordinates = coordinates(self.family)
         for name, value in zip(self._coordinates.names, self._coordinates.free(initial), strict=True):
             self.register_parameter(name, nn.Parameter(value.detach().clone()))
-        self._kept: dict[str, _Kept] = {}
-        self._rooms: dict[str, Tensor] = {}
+        self._cache: dict[str, _Cached] = {}
+        self._workspaces: dict[str, Tensor] = {}
 
     @property
     def free(self) -> list[Tensor]:
@@ -165,52 +182,48 @@ class RandomParameter(nn.Module):
 
     @property
     def moments(self) -> Moments:
-        """Mean and variance; in evaluation mode, without gradients, kept while the free tensors do not change.
+        """Mean and variance; in evaluation mode, without gradients, cached while the free tensors do not change.
 
-        torch does not count the changes made by a fused optimizer, nor those through `.data`. Therefore nothing is kept
-        in training mode, nor across a pass with gradients, nor across a call of `train()` or `eval()`.
+        torch does not count the changes made by a fused optimizer, nor those through `.data`. Therefore nothing is
+        cached in training mode, nor across a pass with gradients, nor across a call of `train()` or `eval()`.
         """
         if torch.compiler.is_compiling():
             return self._moments()
-        moments: Moments = self.kept("moments", self._moments)
+        moments: Moments = self.cached("moments", self._moments)
         return moments
 
     def _moments(self) -> Moments:
         return self._coordinates.moments(*map(entering, self.free))
 
-    def kept(self, name: str, compute: Callable[[], Any]) -> Any:
-        """What `compute` makes of the free tensors, kept under a name as `moments` are."""
+    def cached(self, name: str, compute: Callable[[], Any]) -> Any:
+        """What `compute` makes of the free tensors, cached under a name as `moments` are."""
         free = self.free
         if self.training or torch.is_grad_enabled() or not all(map(_is_tracked, free)):
-            self._kept.clear()
+            self._cache.clear()
             return compute()
-        state = tuple(number for t in free for number in (t.data_ptr(), t._version))
-        if name not in self._kept or self._kept[name].state != state:
-            self._kept[name] = _Kept(state, compute(), [t.detach() for t in free])
-        return self._kept[name].value
+        state = tuple(number for t in free for number in (t.data_ptr(), version(t)))
+        if name not in self._cache or self._cache[name].state != state:
+            self._cache[name] = _Cached(state, compute(), [t.detach() for t in free])
+        return self._cache[name].value
 
     @property
-    def lies_still(self) -> bool:
-        """Whether this is a Gaussian parameter on a CPU, neither traced nor transformed, so that `numbers` works."""
-        return (
-            not torch.compiler.is_compiling()
-            and self.family is families.Gaussian
-            and all(type(t) is nn.Parameter and t.device.type == "cpu" for t in self.free)
-        )
+    def is_plain_on_cpu(self) -> bool:
+        """Whether this is a Gaussian parameter on a CPU, neither traced nor transformed: for `detached_moments`."""
+        return is_plain_gaussian_on_cpu(self.family, self.free)
 
     @property
-    def numbers(self) -> Moments:
+    def detached_moments(self) -> Moments:
         """For Gaussian parameters: the mean itself, and the variance without a graph, always in the same memory."""
-        self._kept.clear()
+        self._cache.clear()
         log_std = self.free[1].detach()
-        room = self.room("variance", log_std.shape, log_std.dtype)
-        return Moments(self.free[0], torch.mul(log_std, 2, out=room).clamp_(max=largest_log(room.dtype)).exp_())
+        place = self.workspace("variance", log_std.shape, log_std.dtype)
+        return Moments(self.free[0], torch.mul(log_std, 2, out=place).clamp_(max=largest_log(place.dtype)).exp_())
 
-    def room(self, name: str, shape: Sequence[int], dtype: torch.dtype) -> Tensor:
+    def workspace(self, name: str, shape: Sequence[int], dtype: torch.dtype) -> Tensor:
         """Memory under a name, the same in every call, so that a CUDA graph may go on reading it."""
-        found, device = self._rooms.get(name), self.free[0].device
+        found, device = self._workspaces.get(name), self.free[0].device
         if found is None or (found.shape, found.dtype, found.device) != (torch.Size(shape), dtype, device):
-            found = self._rooms[name] = torch.empty(shape, dtype=dtype, device=device)
+            found = self._workspaces[name] = torch.empty(shape, dtype=dtype, device=device)
         return found
 
     @property
@@ -222,12 +235,22 @@ class RandomParameter(nn.Module):
     def shape(self) -> torch.Size:
         return self.free[0].shape
 
+    @property
+    def event_dims(self) -> int:
+        """How many of the last dimensions belong to one network."""
+        return self.out_dims + self.in_dims
+
+    @property
+    def replicas(self) -> tuple[int, ...]:
+        """The leading dimensions: independent copies."""
+        return tuple(self.shape[: len(self.shape) - self.event_dims])
+
     def train(self, mode: bool = True) -> RandomParameter:
-        self._kept.clear()
+        self._cache.clear()
         return super().train(mode)
 
     def __getstate__(self) -> dict[str, object]:
-        return {**self.__dict__, "_kept": {}, "_rooms": {}, "_coordinates": None}
+        return {**self.__dict__, "_cache": {}, "_workspaces": {}, "_coordinates": None}
 
     def __setstate__(self, state: dict[str, object]) -> None:
         super().__setstate__(state)

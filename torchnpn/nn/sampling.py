@@ -25,7 +25,7 @@ def drawing_from(generator: torch.Generator | None) -> Iterator[None]:
         _source.reset(token)
 
 
-def kept(like: Tensor, p: float) -> Tensor:
+def dropout_mask(like: Tensor, p: float) -> Tensor:
     """0 with probability p, else 1/(1 - p), for each number of `like`."""
     if torch.compiler.is_compiling() or (generator := _source.get()) is None:
         return torch.nn.functional.dropout(torch.ones_like(like), p)

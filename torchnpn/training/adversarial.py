@@ -15,20 +15,20 @@ from torch import Tensor, nn
 
 from torchnpn.likelihoods import Likelihood
 from torchnpn.moments import Moments
-from torchnpn.training.batches import Batch
-from torchnpn.training.device import count_replicas
+from torchnpn.nn.replicas import count_replicas
+from torchnpn.training.data import Batch
 from torchnpn.training.wide import row_loss
 
 
-def pushed(loss: Callable[[Tensor], Tensor], x: Tensor, radius: float | Tensor) -> Tensor:
+def adversarial_rows(loss: Callable[[Tensor], Tensor], x: Tensor, radius: float | Tensor) -> Tensor:
     """Each row of x, moved by `radius` to where its loss is larger; `loss` gives one for each row."""
     with torch.enable_grad():
         at = x.detach().requires_grad_()
         (g,) = torch.autograd.grad(loss(at).sum(), at)
-    return x + along(g, radius)
+    return x + step_along(g, radius)
 
 
-def along(g: Tensor, radius: float | Tensor) -> Tensor:
+def step_along(g: Tensor, radius: float | Tensor) -> Tensor:
     """Steps of the length `radius` along the rows of g, however small; none along a row of zeros."""
     least = torch.finfo(g.dtype).tiny
     g = g / g.abs().amax(-1, keepdim=True).clamp_min(least)  # the squares of a sure network's gradient underflow
@@ -47,7 +47,7 @@ class Adversary:
 
     def __init__(self, model: nn.Module, likelihood: Likelihood, radius: Any) -> None:
         self.model, self.likelihood, self.replicas = model, likelihood, count_replicas(model)
-        self.radius = radii(radius, self.replicas, next(model.parameters()))
+        self.radius = radius_per_replica(radius, self.replicas, next(model.parameters()))
         if self.replicas == 1:
             self.radius = self.radius.view(1, 1)
 
@@ -60,11 +60,11 @@ class Adversary:
             return row_loss(self.model, self.likelihood, batch._replace(x=x._replace(mean=mean)))
 
         with _without_dropout(self.model):
-            mean = pushed(loss, mean, self.radius)
+            mean = adversarial_rows(loss, mean, self.radius)
         return batch._replace(x=x._replace(mean=mean) if isinstance(batch.x, Moments) else mean)
 
 
-def radii(radius: Any, replicas: int, like: Tensor) -> Tensor:  # (replicas, 1, 1)
+def radius_per_replica(radius: Any, replicas: int, like: Tensor) -> Tensor:  # (replicas, 1, 1)
     """`Recipe.adversarial` as a tensor beside another."""
     given = torch.as_tensor(radius, dtype=like.dtype, device=like.device)
     if given.shape not in ((), (replicas,)):

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, field
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field, replace
+from statistics import fmean
 from typing import Any
 
 
@@ -38,3 +40,18 @@ class History:
     def from_dict(cls, values: dict[str, Any]) -> History:
         """The inverse of `to_dict`."""
         return cls([Epoch(**epoch) for epoch in values["epochs"]], values["best_epoch"], values["stopped_early"])
+
+
+def mean_history(histories: Sequence[History]) -> History:
+    """The figures of members that trained equally long, epoch by epoch: means, but the sum of the seconds."""
+    if len(histories) == 1:
+        return histories[0]
+    means = [
+        replace(
+            epochs[0],
+            **{name: fmean(getattr(epoch, name) for epoch in epochs) for name in ("loss", "kl", "kl_weight")},
+            seconds=sum(epoch.seconds for epoch in epochs),
+        )
+        for epochs in zip(*(history.epochs for history in histories), strict=True)
+    ]
+    return History(means)

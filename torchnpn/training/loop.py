@@ -14,24 +14,20 @@ from typing import Any
 import numpy as np
 import torch
 from torch import nn
-from torch.optim import Optimizer
-from torch.optim.lr_scheduler import LRScheduler
 
 from torchnpn import kernels
 from torchnpn.likelihoods import Likelihood
-from torchnpn.nn.sampling import drawing_from
 from torchnpn.priors import Prior
 from torchnpn.training import checkpoint as checkpoints
-from torchnpn.training import optimizer_state, small
-from torchnpn.training.adversarial import Adversary, check_dense, radii
-from torchnpn.training.batches import Batch, Loader, Rows, as_batches
-from torchnpn.training.device import DeviceTraining
+from torchnpn.training import optimizer_state
+from torchnpn.training.adversarial import check_dense
+from torchnpn.training.chain import NumpyChainSteps
+from torchnpn.training.data import Loader, Rows, as_batches
+from torchnpn.training.engine import choose_engine
+from torchnpn.training.epoch import seed_of_epoch
 from torchnpn.training.fingerprint import fingerprint
-from torchnpn.training.flat_adam import FlatAdam
-from torchnpn.training.gradients import Autograd, BatchLoss, Gradients
 from torchnpn.training.history import Epoch, History
-from torchnpn.training.recipe import Recipe, adam, cosine
-from torchnpn.training.steps import device_training
+from torchnpn.training.recipe import Recipe
 from torchnpn.training.wide import row_loss
 
 _log = logging.getLogger("torchnpn")
@@ -163,13 +159,8 @@ class _Run:
         self.check_targets(data)
         if np.any(recipe.adversarial) and isinstance(data, Rows):
             check_dense(data.x)
-        self.steps = data.steps(recipe.batch_size)
         self.draws_globally = recipe.compile or isinstance(data, Loader) or has_foreign_layers(model, likelihood)
-        self.on_device = self._choose_device_training()
-        self.generator = torch.Generator(device)
-        if self.on_device is None:
-            self.gradients, self.parameters = self._choose_gradients()
-            self.optimizer, self.scheduler = self._choose_optimizer()
+        self.engine = choose_engine(model, data, likelihood, prior, recipe, device)
         self.history = History()
         self.best: tuple[float, dict[str, Any], dict[str, Any]] | None = None
 
@@ -186,12 +177,8 @@ class _Run:
         """One pass over the data; its randomness depends on the seed and its number alone, so it can be repeated."""
         number, start = len(self.history.epochs), time.perf_counter()
         self.model.train()
-        with self._seeded(self._seed(number)), kernels.precision(self.recipe.precision):
-            if self.on_device is None:
-                (loss, beta), divergence = self._steps_of(number), self.gradients.divergence()
-                broken = any(p.isnan().any() for p in self.parameters)
-            else:
-                loss, beta, divergence, broken = self.on_device.epoch(number)
+        with self._seeded(number), kernels.precision(self.recipe.precision):
+            loss, beta, divergence, broken = self.engine.epoch(number)
             divergence /= self.data.total_weight
             self._check_finite(number + 1, loss, divergence, broken)
             validation = None if self.validation is None else self._evaluate(self.validation)
@@ -200,82 +187,15 @@ class _Run:
         if validation is not None:
             self._note_best(validation)
 
-    def _steps_of(self, number: int) -> tuple[float, float]:
-        """The steps of an epoch, each asked for by the host; the mean loss of a row, and the last β."""
-        order = torch.randperm(self.data.count, generator=torch.Generator().manual_seed(self._seed(number)))
-        losses: list[BatchLoss] = []  # read once an epoch
-        for step, batch in enumerate(self.data.batches(self.recipe.batch_size, order)):
-            beta = self.recipe.kl_weight(self._progress(number, step))
-            losses.append(self._step(batch, beta))
-        weights, means = (torch.stack([torch.as_tensor(x) for x in parts]) for parts in zip(*losses, strict=True))
-        return float((weights * means).sum() / weights.sum()), float(np.mean(beta))
-
-    def _seed(self, number: int) -> int:
-        return self.recipe.seed * 1_000_003 + number
-
-    def _progress(self, number: int, step: int) -> float:
-        return (number * self.steps + step) / (self.recipe.epochs * self.steps)
-
     @contextmanager
-    def _seeded(self, seed: int) -> Iterator[None]:
-        """Our layers draw from a generator of this run; others from torch's global state, seeded and put back."""
-        with drawing_from(self.generator.manual_seed(seed)):
-            if not self.draws_globally:
-                yield
-                return
-            with torch.random.fork_rng(devices=[self.device] if self.device.type == "cuda" else []):
-                torch.manual_seed(seed)
-                yield
-
-    def _choose_device_training(self) -> DeviceTraining | None:
-        """Steps on the device, on a GPU or where replicas differ in their rates or rows; None for the host's own."""
-        several = np.ndim(self.recipe.learning_rate) > 0 or getattr(self.data, "subsets", None) is not None
-        if not isinstance(self.data, Rows) or (self.device.type != "cuda" and not several):
-            if several:
-                raise ValueError("One learning rate for each replica needs data in memory: (x, y), not a DataLoader.")
-            return None
-        try:
-            found = device_training(self.model, self.data, self.likelihood, self.prior, self.recipe)
-        except ValueError as reason:
-            if several:
-                raise
-            _log.warning("Training without a CUDA graph, which is slower: %s.", reason)
-            return None
-        self.parameters = [p for module in (self.model, self.likelihood) for p in module.parameters()]
-        return found
-
-    def _choose_gradients(self) -> tuple[Gradients, list[nn.Parameter]]:
-        """Numpy's for small networks, autograd's for all others; and the parameters whose `.grad` they fill."""
-        dense = isinstance(self.data, Rows) and isinstance(self.data.y, torch.Tensor)
-        attacked, compiled = np.any(self.recipe.adversarial), self.recipe.compile
-        if dense and not compiled and small.takes(self.model, self.prior, self.device):
-            radius = radii(self.recipe.adversarial, 1, next(self.model.parameters())).item()
-            flat = small.SmallNetwork(self.model, self.likelihood, self.prior, radius)  # type: ignore[arg-type]
-            return flat, [flat.flat]
-        forward = torch.compile(self.model) if compiled else self.model
-        adversary = Adversary(self.model, self.likelihood, self.recipe.adversarial) if attacked else None
-        taped = Autograd(self.model, forward, self.likelihood, self.prior, adversary)
-        return taped, taped.parameters
-
-    def _choose_optimizer(self) -> tuple[Optimizer | FlatAdam, LRScheduler | None]:
-        """The recipe's; its default for a small network without torch."""
-        recipe, steps = self.recipe, self.recipe.epochs * self.steps
-        rate = float(recipe.learning_rate)  # type: ignore[arg-type]  # several are for `_choose_device_training`
-        small_network = isinstance(self.gradients, small.SmallNetwork)
-        if small_network and recipe.optimizer is adam and recipe.scheduler in (None, cosine):
-            falling = None if recipe.scheduler is None else steps
-            return FlatAdam(self.parameters[0], rate, falling), None
-        optimizer = recipe.optimizer(self.parameters, rate)
-        return optimizer, None if recipe.scheduler is None else recipe.scheduler(optimizer, steps)
-
-    def _step(self, batch: Batch, beta: Any) -> BatchLoss:
-        loss = self.gradients(batch, beta / self.data.total_weight)
-        if self.recipe.clip_norm is not None:
-            torch.nn.utils.clip_grad_norm_(self.parameters, self.recipe.clip_norm)
-        self.optimizer.step()
-        if self.scheduler is not None:
-            self.scheduler.step()
-        return loss
+    def _seeded(self, number: int) -> Iterator[None]:
+        """Our layers draw from a generator of the engine; others from torch's global state, seeded and put back."""
+        if not self.draws_globally:
+            yield
+            return
+        with torch.random.fork_rng(devices=[self.device] if self.device.type == "cuda" else []):
+            torch.manual_seed(seed_of_epoch(self.recipe, number))
+            yield
 
     @torch.no_grad()
     def _evaluate(self, data: Rows | Loader) -> float:
@@ -315,23 +235,17 @@ class _Run:
         if self.best is not None:
             self.model.load_state_dict(self.best[1])
             self.likelihood.load_state_dict(self.best[2])
-        if self.on_device is None and isinstance(self.gradients, small.SmallNetwork):
-            self.gradients.release()
-
-    @property
-    def engine(self) -> str:
-        """Which of the ways to compute a step this is, in a word."""
-        return type(self.gradients if self.on_device is None else self.on_device.kind).__name__
+        self.engine.stepper.release()
 
     def state(self) -> checkpoints.Checkpoint:
         """All that a training needs to go on."""
         parts = (
             self.model.state_dict(),
             self.likelihood.state_dict(),
-            optimizer_state.state_of(self._keeper, self._places),
+            optimizer_state.state_of(self.engine.stepper.update, self._places),
         )
         best = None if self.best is None else checkpoints.Best(*self.best)
-        return checkpoints.Checkpoint(*parts, self.history, best, self.engine)
+        return checkpoints.Checkpoint(*parts, self.history, best, self.engine.name)
 
     def resume(self, path: Path, state: checkpoints.Checkpoint | None) -> None:
         """Go on from a checkpoint, if there is one."""
@@ -345,36 +259,25 @@ class _Run:
                 _check_tensors(module, tensors)
             if len(state.history.epochs) > self.recipe.epochs:
                 raise ValueError(f"it has {len(state.history.epochs)} epochs of {self.recipe.epochs}")
-            taken = len(state.history.epochs) * self.steps
-            total = self.recipe.epochs * self.steps
-            optimizer_state.load_(self._keeper, state.optimizer, self._places, taken, total)
+            update, steps = self.engine.stepper.update, self.engine.plan.steps
+            taken, total = len(state.history.epochs) * steps, self.recipe.epochs * steps
+            optimizer_state.load_(update, state.optimizer, self._places, taken, total)
         except (ValueError, TypeError, LookupError, RuntimeError, AttributeError) as error:  # torch raises all of them
             raise checkpoints.refusal(path, error) from error
-        if self.on_device is None and isinstance(self.optimizer, FlatAdam):
-            self.optimizer.taken = taken
         for module, tensors in states[:2]:
             module.load_state_dict(tensors)
         self.history, self.best = state.history, state.best
-        if state.engine != self.engine:
-            _log.info("%s was computed by %s; %s goes on.", path, state.engine, self.engine)
+        if state.engine != self.engine.name:
+            _log.info("%s was computed by %s; %s goes on.", path, state.engine, self.engine.name)
 
     @property
     def _places(self) -> optimizer_state.Places:
         """The parameters, by what is optimized."""
         places = optimizer_state.places_of(model=self.model, likelihood=self.likelihood)
-        if self.on_device is None and isinstance(self.gradients, small.SmallNetwork):
-            places[id(self.gradients.flat)] = [places[id(parameter)][0] for parameter in self.gradients.own]
+        if isinstance(self.engine.stepper, NumpyChainSteps):
+            chain = self.engine.stepper.chain
+            places[id(chain.flat)] = [places[id(parameter)][0] for parameter in chain.parts]
         return places
-
-    @property
-    def _keeper(self) -> optimizer_state.Keeper:
-        """Who keeps the state of the optimizer."""
-        if self.on_device is not None:
-            return self.on_device.kind
-        if not isinstance(self.optimizer, FlatAdam):
-            return optimizer_state.Kept([], self.optimizer, self.scheduler)
-        assert isinstance(self.gradients, small.SmallNetwork)
-        return optimizer_state.Kept(self.gradients.averages(self.optimizer.first, self.optimizer.second))
 
 
 def _check_tensors(module: nn.Module, tensors: dict[str, torch.Tensor]) -> None:

@@ -9,12 +9,15 @@ from __future__ import annotations
 import math
 from collections import defaultdict
 from collections.abc import Mapping
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
 from torch.optim import Optimizer
 from torch.optim.lr_scheduler import LRScheduler
+
+from torchnpn.training.optimizer import Update
+from torchnpn.training.recipe import half_cosine
 
 FIRST_AVERAGE, _SECOND, _STEP = "exp_avg", "exp_avg_sq", "step"  # torch's names in the state of Adam
 _HOW = ("params", "capturable", "differentiable", "foreach", "fused")  # entries of a group that say how, not what
@@ -29,35 +32,6 @@ class Place(NamedTuple):
 
 Places = Mapping[int, list[Place]]
 """By the id of what is optimized, the parameters that it is: itself, or those that lie in it one after the other."""
-
-
-class Averages(NamedTuple):
-    """Adam's averages of one parameter, in the memory of the engine that keeps them."""
-
-    parameter: Tensor
-    first: Tensor  # of the gradient, of the parameter's shape
-    second: Tensor  # of its square
-
-
-class Keeper(Protocol):
-    """Who keeps the state: Adam's averages themselves, or an optimizer and perhaps a scheduler of torch."""
-
-    @property
-    def averages(self) -> list[Averages]: ...
-
-    @property
-    def optimizer(self) -> Optimizer | None: ...
-
-    @property
-    def scheduler(self) -> LRScheduler | None: ...
-
-
-class Kept(NamedTuple):
-    """A `Keeper` of given parts."""
-
-    averages: list[Averages]
-    optimizer: Optimizer | None = None
-    scheduler: LRScheduler | None = None
 
 
 class OptimizerState(NamedTuple):
@@ -76,29 +50,29 @@ def places_of(**modules: nn.Module) -> dict[int, list[Place]]:
     }
 
 
-def state_of(keeper: Keeper, places: Places) -> OptimizerState:
+def state_of(update: Update, places: Places) -> OptimizerState:
     """The state in its one form.
 
     Raises:
         TypeError: If an optimizer or a scheduler holds anything but tensors and plain values.
     """
-    if keeper.optimizer is not None:
-        return _of_torch(keeper.optimizer, keeper.scheduler, places)
+    if update.optimizer is not None:
+        return _of_torch(update.optimizer, update.scheduler, places)
     return OptimizerState(
         {
             f"{places[id(one.parameter)][0].name}/{word}": part
-            for one in keeper.averages
+            for one in update.averages
             for word, part in ((FIRST_AVERAGE, one.first), (_SECOND, one.second))
         }
     )
 
 
-def load_(keeper: Keeper, state: OptimizerState, places: Places, taken: int, total: int) -> None:
-    """Fill a keeper, in place.
+def load_(update: Update, state: OptimizerState, places: Places, taken: int, total: int) -> None:
+    """Fill the state of an update, in place.
 
     Args:
-        keeper: Made for the same recipe.
-        state: Of a keeper of whatever kind.
+        update: Made for the same recipe.
+        state: Of an update of whatever kind.
         places: Of the parameters.
         taken: Steps that were taken.
         total: Steps of all of training.
@@ -106,10 +80,10 @@ def load_(keeper: Keeper, state: OptimizerState, places: Places, taken: int, tot
     Raises:
         ValueError: If the state is that of another optimizer or of other parameters.
     """
-    if keeper.optimizer is not None:
-        _load_torch_(keeper.optimizer, keeper.scheduler, state, places, taken, total)
+    if update.optimizer is not None:
+        _load_torch_(update.optimizer, update.scheduler, state, places, taken, total)
         return
-    for one in keeper.averages:
+    for one in update.averages:
         for word, place in ((FIRST_AVERAGE, one.first), (_SECOND, one.second)):
             place.copy_(_stored(state.tensors, places[id(one.parameter)][0], word))
 
@@ -226,7 +200,7 @@ def _load_groups_(optimizer: Optimizer, groups: list[dict[str, Any]]) -> None:
 
 def _load_cosine_(optimizer: Optimizer, scheduler: LRScheduler, taken: int, total: int) -> None:
     """The recipe's default scheduler after so many steps."""
-    share = 0.5 * (1 + math.cos(math.pi * taken / total))
+    share = float(half_cosine(taken, total))
     for group, base in zip(optimizer.param_groups, scheduler.base_lrs, strict=True):
         group["lr"] = base * share
     scheduler.last_epoch = taken

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import numbers
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
@@ -54,6 +55,11 @@ def adam(parameters: Iterable[Tensor], lr: float) -> Optimizer:
     return torch.optim.Adam(parameters, lr, betas=ADAM.betas, eps=ADAM.epsilon, fused=True)
 
 
+def half_cosine(taken: Any, total: int) -> Any:
+    """From 1 to 0 along half a cosine, after `taken` of `total` steps."""
+    return 0.5 * (1 + np.cos(math.pi * taken / total))
+
+
 def cosine(optimizer: Optimizer, steps: int) -> LRScheduler:
     """The learning rate falls to zero along half a cosine over all steps."""
     return torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, steps)
@@ -94,6 +100,11 @@ class Recipe:
     compile: bool = False
     precision: str = "fast"
 
+    @property
+    def has_default_optimizer(self) -> bool:
+        """Whether the optimizer is `adam` and the scheduler `cosine` or none, for which engines have their own."""
+        return self.optimizer is adam and self.scheduler in (None, cosine)
+
     def __post_init__(self) -> None:
         for name in ("epochs", "batch_size", "seed", *(["patience"] if self.patience is not None else [])):
             if not isinstance(value := getattr(self, name), numbers.Integral):
@@ -116,3 +127,15 @@ class Recipe:
         except (TypeError, ValueError, OverflowError):
             found = type(getattr(self, name)).__name__
             raise ValueError(f"Recipe expects {name} to be a number that float64 can hold, got {found}.") from None
+
+
+def adam_rates(recipe: Recipe, steps: int, taken: NDArray[np.int64]) -> tuple[NDArray[Any], NDArray[Any]]:
+    """Adam's rate and its correction of the second average in the step after t = `taken` of T = epochs · steps.
+
+    lr · ½ (1 + cos(π t/T))/(1 - β₁^(t+1)) and 1/√(1 - β₂^(t+1)); without a scheduler the cosine is left out.
+    """
+    b1, b2 = ADAM.betas
+    t = taken.astype(np.float64)
+    share = 1.0 if recipe.scheduler is None else half_cosine(t, recipe.epochs * steps)
+    rate = np.asarray(recipe.learning_rate, dtype=np.float64) * share
+    return rate / (1 - b1 ** (t + 1)), 1 / np.sqrt(1 - b2 ** (t + 1))

@@ -1,52 +1,64 @@
-"""Which training step a network gets on a device: one place that chooses."""
+"""What all ways to compute a training step have in common."""
 
 from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-from torch import nn
+import torch
+from torch import Tensor, nn
 
 from torchnpn.likelihoods import Likelihood
-from torchnpn.priors import Prior
-from torchnpn.training.batches import Rows, as_batches
-from torchnpn.training.device import DeviceTraining, Feed, Steps, count_replicas
-from torchnpn.training.fused import FusedSteps, why_not_fused
+from torchnpn.priors import Prior, kl
+from torchnpn.training.epoch import DevicePlan, HostPlan
+from torchnpn.training.optimizer import Update
 from torchnpn.training.recipe import Recipe
-from torchnpn.training.taped import TapedSteps
 
 
-def device_training(
-    model: nn.Module,
-    data: Any,
-    likelihood: Likelihood,
-    prior: Prior | None,
-    recipe: Recipe,
-    *,
-    fused: bool | None = None,
-) -> DeviceTraining:
-    """Training steps for data on the device: fused where that applies, else by autograd; or as `fused` demands.
+class Steps:
+    """The training steps of a network, one after the other as a plan has them.
 
-    Raises:
-        ValueError: If a fused step is demanded for a network that has none, or anything here cannot be recorded.
+    Args:
+        model: The network.
+        likelihood: Of the targets.
+        prior: On the weights, or None.
+        recipe: Settings.
+        plan: The steps of an epoch.
     """
-    rows = data if isinstance(data, Rows) else as_batches(data, next(model.parameters()).device)
-    assert isinstance(rows, Rows)
-    rows = rows.with_gathering()
-    reason = why_not_fused(model, rows, likelihood, prior, recipe)
-    if fused and reason is not None:
-        raise ValueError(f"A fused training step does not apply: {reason}.")
-    replicas, rates = count_replicas(model), np.shape(recipe.learning_rate)
-    if rates not in ((), (replicas,)):
-        raise ValueError(
-            f"Recipe expects one learning rate, or {replicas}, one for each replica of the network, got {rates[0]}."
-        )
-    if rows.subsets is not None and len(rows.subsets) != replicas:
-        raise ValueError(f"subsets expects rows for each of {replicas} replicas, got {len(rows.subsets)}.")
-    if replicas > 1 and any(p.shape[:1] != (replicas,) for m in (model, likelihood) for p in m.parameters()):
-        raise ValueError("replicas share some parameters, of the network or of the likelihood")
-    feed = Feed(rows, recipe, replicas)
-    by_itself = reason is None and rows.y.device.type == "cuda"
-    kind = FusedSteps if fused or (fused is None and by_itself) else TapedSteps
-    steps: Steps = kind(model, likelihood, prior, recipe, feed)
-    return DeviceTraining(steps, model, likelihood, prior, recipe.precision)
+
+    update: Update  # changes the parameters, and has the state of the optimizer
+    parameters: list[Any]  # that a step changes
+
+    def __init__(
+        self,
+        model: nn.Module,
+        likelihood: Likelihood,
+        prior: Prior | None,
+        recipe: Recipe,
+        plan: HostPlan | DevicePlan,
+    ) -> None:
+        self.model, self.likelihood, self.prior, self.recipe, self.plan = model, likelihood, prior, recipe, plan
+
+    def begin(self) -> None:
+        """Whatever is to be done at the beginning of an epoch."""
+
+    def step(self) -> None:
+        """One step: the gradient, then the update. Several processes would sum their gradients between the two."""
+        self.gradient()
+        if self.recipe.clip_norm is not None:
+            torch.nn.utils.clip_grad_norm_(self.parameters, self.recipe.clip_norm)
+        self.update.step()
+
+    def gradient(self) -> None:
+        """Leave that of `mean loss of the batch + β/N · KL` in the parameters' `.grad`, and the loss with the plan."""
+        raise NotImplementedError(f"{type(self).__name__} has no gradient of its own.")
+
+    def after(self) -> None:
+        """Whatever the host does after each step."""
+        self.update.after()
+
+    def divergence(self) -> Tensor | float:
+        """The KL as it is now, the mean over replicas."""
+        return 0.0 if self.prior is None else kl(self.model, self.prior).mean()
+
+    def release(self) -> None:
+        """Give modules their own memory back, where it was borrowed."""

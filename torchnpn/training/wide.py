@@ -15,11 +15,12 @@ import torch
 from torch import Tensor, nn
 from torch.func import functional_call
 
+from torchnpn._torch import has_hooks
 from torchnpn.likelihoods import Likelihood
 from torchnpn.moments import Moments
 from torchnpn.nn import Linear, Sequential
 from torchnpn.sparse import SparseBatch
-from torchnpn.training.batches import Batch
+from torchnpn.training.data import Batch
 
 WIDE = 4_096  # outputs; below, the whole is small
 _NUMBERS = 2**19  # in a tensor (*replicas, batch, outputs at a time): 2 MB, and a step has ten of them
@@ -43,7 +44,7 @@ def weighted_loss(model: Any, likelihood: Likelihood, batch: Batch, share: Tenso
         batch: Inputs and targets; sparse targets that cannot be taken in parts are made dense.
         share: (batch,) or (*replicas, batch), of each row in the loss.
     """
-    if takes(model, likelihood, batch):
+    if is_wide(model, likelihood, batch):
         return wide_loss(model[:-1](batch.x), model[-1], likelihood, batch.y, share)
     rows = likelihood.loss(model(batch.x), _targets(batch.y))
     return WeightedLoss((rows * share).sum(), rows.detach())
@@ -51,7 +52,7 @@ def weighted_loss(model: Any, likelihood: Likelihood, batch: Batch, share: Tenso
 
 def row_loss(model: Any, likelihood: Likelihood, batch: Batch) -> Tensor:  # (*replicas, batch)
     """`likelihood.loss(model(x), y)`, in parts where the network is wide: for evaluation, without gradients."""
-    if not takes(model, likelihood, batch):
+    if not is_wide(model, likelihood, batch):
         return likelihood.loss(model(batch.x), _targets(batch.y))
     a, head = model[:-1](batch.x), _Head(model[-1], likelihood)
     known, parameters = [part for part in a if part is not None], [*head.parameters()]
@@ -61,7 +62,7 @@ def row_loss(model: Any, likelihood: Likelihood, batch: Batch) -> Tensor:  # (*r
     )
 
 
-def takes(model: Any, likelihood: Likelihood, batch: Batch) -> bool:
+def is_wide(model: Any, likelihood: Likelihood, batch: Batch) -> bool:
     """Whether the last layer of a network is wide, and the likelihood's loss a sum over its outputs."""
     return (
         type(model) is Sequential
@@ -70,7 +71,7 @@ def takes(model: Any, likelihood: Likelihood, batch: Batch) -> bool:
         and model[-1].out_features >= WIDE
         and likelihood.separable
         and batch.y.shape[-1] == model[-1].out_features
-        and not (model._forward_hooks or model._forward_pre_hooks)
+        and not has_hooks(model)
     )
 
 

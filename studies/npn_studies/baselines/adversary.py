@@ -7,7 +7,7 @@ from collections.abc import Callable
 from torch import Tensor
 
 from npn_studies.baselines.replicas import Number, Replicas
-from torchnpn.training.adversarial import pushed
+from torchnpn.training.adversarial import adversarial_rows
 
 Push = Callable[[Callable[[Tensor], Tensor], Tensor], Tensor]
 
@@ -21,4 +21,4 @@ def pushing(replicas: Replicas, adversarial: Number) -> Push:
     radius = replicas.number("adversarial", adversarial)
     if not bool(((radius >= 0) & radius.isfinite()).all()):
         raise ValueError(f"adversarial expects numbers ≥ 0 and finite, got {adversarial}.")
-    return (lambda loss, x: pushed(loss, x, radius)) if bool(radius.any()) else (lambda loss, x: x)
+    return (lambda loss, x: adversarial_rows(loss, x, radius)) if bool(radius.any()) else (lambda loss, x: x)

@@ -12,7 +12,7 @@ from torch import Tensor
 from npn_studies.baselines.adam import Adam
 from npn_studies.baselines.interface import Settings
 from npn_studies.baselines.rows import Rows
-from torchnpn.training.graphs import Repeated
+from torchnpn.training.graph import CapturedCall
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -49,7 +49,7 @@ def batches(networks: int, rows: int, settings: Settings) -> Iterator[Tensor]:  
 def recorded(step: Callable[[Tensor], None], device: str) -> Callable[[Tensor], None]:
     """`step` as a function of row numbers; on a GPU it is recorded in its first calls and then repeated."""
     place: list[Tensor] = []
-    repeated = Repeated(lambda: step(place[0]), torch.device(device))
+    repeated = CapturedCall(lambda: step(place[0]), torch.device(device))
 
     def call(numbers: Tensor) -> None:
         if not place:

@@ -12,7 +12,7 @@ from npn_studies.bench.task import Task
 from npn_studies.bench.ways import GRAPH, Call, Contestant, Way, prediction, require, training_step
 from torchnpn import likelihoods, nn, priors
 from torchnpn.training import Recipe, constant
-from torchnpn.training.batches import Batch
+from torchnpn.training.data import Batch
 from torchnpn.training.wide import row_loss
 
 _PRIOR = priors.IsotropicGaussian(100.0)
@@ -82,16 +82,16 @@ def _taped(task: Task, network: Network, way: Way) -> Call:
 
 
 def _on_device(task: Task, network: Network, fused: bool | None) -> Call:
-    from torchnpn.training.steps import device_training
+    from torchnpn.training.engine import device_engine
 
     recipe = Recipe(epochs=_EPOCHS, batch_size=task.size.batch, kl_weight=constant(1.0))
-    step = device_training(network.model, task.data, network.likelihood, _PRIOR, recipe, fused=fused)
+    step = device_engine(network.model, task.data, network.likelihood, _PRIOR, recipe, fused=fused)
     runs = 0
 
     def run() -> None:
         nonlocal runs
-        if runs % step.steps == 0:
-            step.begin(runs // step.steps % _EPOCHS)
+        if runs % step.plan.steps == 0:
+            step.begin(runs // step.plan.steps % _EPOCHS)
         runs += 1
         step.run()
 

@@ -14,6 +14,7 @@ from npn_studies.bench.contest import ENTRIES, PLAIN, contest
 from npn_studies.bench.record import circumstances
 from npn_studies.bench.scaling import Sweep, scaling
 from npn_studies.bench.task import Size, make_task
+from torchnpn import kernels
 
 Progress = Callable[[float], None]  # takes the share of the work that is done
 _MNIST = 784, 800, 800, 10
@@ -135,9 +136,5 @@ def fast_products(device: torch.device) -> Iterator[None]:
     if device.type != "cuda":
         yield
         return
-    before = torch.backends.cuda.matmul.allow_tf32
-    torch.backends.cuda.matmul.allow_tf32 = True
-    try:
+    with kernels.tf32(True):
         yield
-    finally:
-        torch.backends.cuda.matmul.allow_tf32 = before

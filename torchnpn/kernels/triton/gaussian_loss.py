@@ -22,7 +22,7 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from torchnpn.kernels.triton.once import fused_once
+from torchnpn.kernels.triton.signals import fused_once
 
 _TARGETS = 1024  # of a row, for one program
 _ROOM = 2.0**-34  # of the largest number: a gradient of σ² is still to be multiplied by σ² ≤ 5e9

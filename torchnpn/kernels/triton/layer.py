@@ -1,19 +1,17 @@
 """One layer's three passes, each by the kernel or the products that suit its size.
 
 Small products are bound by launches and memory: there the kernels of `products` do all of a pass at once. Large ones
-are bound by arithmetic: there the vendor's matrix products are hard to beat, and `elementwise` stands between them.
+are bound by arithmetic: there the vendor's matrix products are hard to beat, and `epilogues` stands between them.
 """
 
 from __future__ import annotations
-
-from collections.abc import Iterator
-from contextlib import contextmanager
 
 import torch
 import triton
 from torch import Tensor
 
-from torchnpn.kernels.triton import elementwise, products, update
+from torchnpn.kernels.precision import tf32
+from torchnpn.kernels.triton import epilogues, products
 from torchnpn.kernels.triton.signals import (
     FAST,
     Activation,
@@ -36,7 +34,7 @@ def point_or_random(m: Tensor, s: Tensor | None, precision: Precision) -> Signal
     """Moments (R, batch, features) as a signal."""
     R, M, K = m.shape
     pair = m.new_empty(R, M, K if s is None else 2 * K, dtype=precision.variance)
-    elementwise.pair_of_inputs_kernel[(triton.cdiv(m.numel(), _BLOCK),)](
+    epilogues.pair_of_inputs_kernel[(triton.cdiv(m.numel(), _BLOCK),)](
         m, pointer(s, m), pair, m.numel(), K, HAS_S=s is not None, BLOCK=_BLOCK
     )
     return Signal(m, s, pair)
@@ -45,7 +43,7 @@ def point_or_random(m: Tensor, s: Tensor | None, precision: Precision) -> Signal
 def fill_pair_(w: Weights) -> None:
     """Compute the pair of the weights as they are now."""
     K = w.W_m.shape[-1]
-    elementwise.pair_of_weights_kernel[(triton.cdiv(w.W_m.numel(), _BLOCK),)](
+    epilogues.pair_of_weights_kernel[(triton.cdiv(w.W_m.numel(), _BLOCK),)](
         w.W_m, w.W_v, w.pair, w.W_m.numel(), K, LOG_STD=w.log_std, SQUARE=w.pair.shape[-1] != K, BLOCK=_BLOCK
     )
 
@@ -83,7 +81,7 @@ def forward(
     settings = (*act[1:], *_chance(drop))
     if is_large(R, M, N, K) or _by_library(precision, a.m):
         o_m, o_s = _product(a.m, w.W_m.mT, precision), _product(a.pair, w.pair.mT, precision)
-        elementwise.finish_forward_kernel[(triton.cdiv(M, 8) * triton.cdiv(N, 128), R)](
+        epilogues.finish_forward_kernel[(triton.cdiv(M, 8) * triton.cdiv(N, 128), R)](
             o_m, o_s, pointer(w.b_m, w.W_m), pointer(w.b_v, w.W_m), out_m, pointer(out_s, out_m), pair,
             *_randomness(drop, a.m), M, N, *settings, **ends, **outputs, BM=8, BN=128,
         )  # fmt: skip
@@ -119,7 +117,7 @@ def input_gradient(
     d_m, d_s = g.m.new_empty(R, M, K), g.s.new_empty(R, M, K)
     if is_large(R, M, N, K) or _few_long_sums(R, M, N, K) or _by_library(precision, a.m):
         by_m, pair = _product(g.m, w.W_m, precision), _product(g.s.to(w.pair.dtype), w.pair, precision)
-        elementwise.finish_input_gradient_kernel[(triton.cdiv(M, 8) * triton.cdiv(K, 128), R)](
+        epilogues.finish_input_gradient_kernel[(triton.cdiv(M, 8) * triton.cdiv(K, 128), R)](
             by_m, pair, a.m, o_m, o_s, d_m, d_s, *common, K, *constants, ACT=act.name, DROP=drop is not None,
             BM=8, BK=128,
         )  # fmt: skip
@@ -161,7 +159,7 @@ def weight_gradient(
     """Gradients by W_m, W_v, b_m, b_v."""
     by_m, by_pair = weight_products(g, a, w, torch.float32, precision)
     d_W_m, d_W_v = torch.empty_like(w.W_m), torch.empty_like(w.W_v)
-    update.gradient_kernel[(triton.cdiv(d_W_m.numel(), _BLOCK),)](
+    epilogues.gradient_kernel[(triton.cdiv(d_W_m.numel(), _BLOCK),)](
         by_m, by_pair, w.W_m, w.W_v, d_W_m, d_W_v, d_W_m.numel(), w.W_m.shape[-1], HAS_S=a.random, LOG_STD=w.log_std,
         BLOCK=_BLOCK,
     )  # fmt: skip
@@ -174,7 +172,7 @@ def weight_gradient(
 def activation(m: Tensor, s: Tensor, act: Activation) -> tuple[Tensor, Tensor]:
     """f(m, s), element by element."""
     a_m, a_s = torch.empty_like(m), torch.empty_like(m)
-    elementwise.activation_kernel[(triton.cdiv(m.numel(), _BLOCK),)](
+    epilogues.activation_kernel[(triton.cdiv(m.numel(), _BLOCK),)](
         m, s, a_m, a_s, m.numel(), *act[1:], ACT=act.name, BLOCK=_BLOCK
     )
     return a_m, a_s
@@ -183,7 +181,7 @@ def activation(m: Tensor, s: Tensor, act: Activation) -> tuple[Tensor, Tensor]:
 def activation_gradient(m: Tensor, s: Tensor, g_m: Tensor, g_s: Tensor, act: Activation) -> Gradient:
     """Gradients by m and s from those by f(m, s)."""
     d_m, d_s = torch.empty_like(m), torch.empty_like(m)
-    elementwise.activation_gradient_kernel[(triton.cdiv(m.numel(), _BLOCK),)](
+    epilogues.activation_gradient_kernel[(triton.cdiv(m.numel(), _BLOCK),)](
         m, s, g_m, g_s, d_m, d_s, m.numel(), *act[1:], ACT=act.name, BLOCK=_BLOCK
     )
     return Gradient(d_m, d_s)
@@ -214,7 +212,7 @@ def _by_library(precision: Precision, a: Tensor) -> bool:
 def _product(x: Tensor, y: Tensor, precision: Precision, dtype: torch.dtype = torch.float32) -> Tensor:
     """x y over replicas, summed in float32, and given in `dtype` where factors are in low precision."""
     R = max(len(x), len(y))
-    with _tf32(precision.mean == "tf32"):
+    with tf32(precision.mean == "tf32"):
         if x.dtype == torch.float32:
             return torch.matmul(x, y)
         if x.device.type == "cpu":  # under Triton's interpreter
@@ -222,17 +220,6 @@ def _product(x: Tensor, y: Tensor, precision: Precision, dtype: torch.dtype = to
         if R == 1:
             return torch.mm(x[0], y[0], out_dtype=dtype).unsqueeze(0)
         return torch.bmm(x.expand(R, -1, -1), y.expand(R, -1, -1), out_dtype=dtype)
-
-
-@contextmanager
-def _tf32(allowed: bool) -> Iterator[None]:
-    """The vendor's float32 products in tf32 or not, for a while."""
-    before = torch.backends.cuda.matmul.allow_tf32
-    torch.backends.cuda.matmul.allow_tf32 = allowed
-    try:
-        yield
-    finally:
-        torch.backends.cuda.matmul.allow_tf32 = before
 
 
 # Launching -----------------------------------------------------------------------------------------------------------

@@ -9,15 +9,19 @@ import torch
 from torch import Tensor
 
 from torchnpn.kernels.triton import layer
-from torchnpn.kernels.triton.once import fused_once
-from torchnpn.kernels.triton.signals import Activation, Gradient, Precision, Signal, Weights
+from torchnpn.kernels.triton.signals import Activation, Gradient, Precision, Signal, Weights, fused_once
 from torchnpn.moments import Moments
 
 
 def linear(
-    a: Moments, W: Moments, b: Moments | None, act: Activation, precision: Precision, log_std: bool = False
+    a: Moments,
+    W: Sequence[Tensor | None],
+    b: Sequence[Tensor | None] | None,
+    act: Activation,
+    precision: Precision,
+    log_std: bool = False,
 ) -> Moments:
-    """f(a Wᵀ + b); with `log_std`, the second of W and b is a log standard deviation."""
+    """f(a Wᵀ + b); W and b are mean and variance, or with `log_std` mean and log standard deviation."""
     b_m, b_v = (None, None) if b is None else b
     return Moments(*_Linear.apply(a.mean, a.variance, *W, b_m, b_v, act, precision, log_std))
 
@@ -29,7 +33,7 @@ def network(a: Moments, layers: Sequence[tuple[Any, Any, str]], precision: Preci
         _flat(a.mean, 2), None if a.variance is None else _flat(a.variance.expand_as(a.mean), 2), precision
     )
     for i, (weight, bias, name) in enumerate(layers):
-        w = _kept_weights(weight, bias, not signal.random, precision)
+        w = _cached_weights(weight, bias, not signal.random, precision)
         last = i == len(layers) - 1
         signal = layer.forward(signal, w, Activation(name), keep=False, last=last, precision=precision).a
     assert signal.s is not None
@@ -37,15 +41,14 @@ def network(a: Moments, layers: Sequence[tuple[Any, Any, str]], precision: Preci
     return Moments(signal.m.view(shape), signal.s.view(shape))
 
 
-def _kept_weights(weight: Any, bias: Any, point: bool, precision: Precision) -> Weights:
+def _cached_weights(weight: Any, bias: Any, point: bool, precision: Precision) -> Weights:
     """A layer's parameters as the kernels want them; the pair is computed once for weights that do not change."""
-
     name = f"pair {point} {precision.mean}"
     W_m, W_v, b_m, b_v = (_flat(t, dims) for p, dims in ((weight, 2), (bias, 1)) for t in p.free)
     R, N, K = W_m.shape
-    pair = weight.room(name, (R, N, K if point else 2 * K), precision.variance)
+    pair = weight.workspace(name, (R, N, K if point else 2 * K), precision.variance)
     w = Weights(W_m, W_v, b_m, b_v, True, pair)
-    weight.kept(name, lambda: layer.fill_pair_(w))
+    weight.cached(name, lambda: layer.fill_pair_(w))
     return w
 
 

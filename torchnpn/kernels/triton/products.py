@@ -1,6 +1,6 @@
 """The probabilistic linear transformation in three kernels, each one launch: forward, input gradient, weight gradient.
 
-Letters and formulas are those of `kernels.cpu_linear`. The products of variances are one: with the pairs
+Letters and formulas are those of `kernels.cpu.linear`. The products of variances are one: with the pairs
 A = [a_s + a_m² | a_s] and P = [W_s | W_m²], each side by side in a matrix of low precision, o_s = A Pᵀ; for a point
 A = a_m², P = W_s. So nothing stands between loading a tile and multiplying it. Bias, activation and dropout end the
 forward kernel, which leaves the pair for the layer above; their derivatives end the input gradient.
@@ -16,7 +16,7 @@ from __future__ import annotations
 import triton
 import triton.language as tl
 
-from torchnpn.kernels.triton.endings import end_forward, end_input_gradient, with_bias
+from torchnpn.kernels.triton.epilogues import end_forward, end_input_gradient, with_bias
 
 
 @triton.jit

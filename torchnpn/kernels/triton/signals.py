@@ -7,6 +7,14 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from torchnpn.maps.once import once_differentiable
+
+fused_once = once_differentiable(
+    "A fused GPU kernel",
+    "Convert the network and its inputs with .double(): in float64 the plain maps are used, which have them.",
+)
+"""Marks a backward pass that has no derivative of its own."""
+
 
 class Gradient(NamedTuple):
     """Gradients by a mean and a variance, (R, batch, features)."""

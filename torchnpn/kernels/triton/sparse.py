@@ -19,7 +19,7 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from torchnpn.kernels.triton.once import fused_once
+from torchnpn.kernels.triton.signals import fused_once
 
 _ENTRIES, _COLUMNS, _OUTPUTS = 32, 32, 32  # of a tile
 

@@ -16,7 +16,7 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from torchnpn.kernels.triton.endings import dropout_scale
+from torchnpn.kernels.triton.epilogues import dropout_scale
 from torchnpn.kernels.triton.products import linear_tile
 from torchnpn.kernels.triton.signals import FAST, Drop, Gradient, Precision, Signal, Weights, pointer
 

@@ -19,21 +19,6 @@ from torchnpn.maps.select import step
 from torchnpn.moments import Moments
 
 
-def takes(o: Moments) -> bool:
-    """Whether this kernel handles `o`: plain float32 CPU tensors of one shape."""
-    return (
-        isinstance(o, Moments)
-        and o.variance is not None
-        and o.mean.shape == o.variance.shape
-        and all(
-            t.device.type == "cpu"
-            and t.dtype == torch.float32
-            and not torch._C._functorch.is_functorch_wrapped_tensor(t)
-            for t in (o.mean, o.variance)
-        )
-    )
-
-
 def relu(o: Moments) -> Moments:
     """See `maps.relu`."""
     check("relu", o)

@@ -6,23 +6,16 @@ Triton kernels do the work; elsewhere torch's bags of embeddings do, with the co
 
 from __future__ import annotations
 
-import importlib.util
-from functools import cache
-
 import torch
 from torch import Tensor
 from torch.nn import functional
 
 from torchnpn.finite import entering, exp
+from torchnpn.kernels.choose import why_not_triton_sparse
 from torchnpn.maps import careful_linear
 from torchnpn.maps.affine import may_look, saturated_sum
 from torchnpn.moments import Moments
 from torchnpn.sparse import SparseBatch
-
-
-def takes(a: object) -> bool:
-    """Whether an input of `kernels.linear` belongs here."""
-    return isinstance(a, SparseBatch)
 
 
 def linear(x: SparseBatch, W: Moments, b: Moments | None = None) -> Moments:
@@ -38,8 +31,8 @@ def linear(x: SparseBatch, W: Moments, b: Moments | None = None) -> Moments:
     Returns:
         Output moments (*replicas, batch, out_features); gradients to W are dense, and the same in every run.
     """
-    _check(x, W, b)
-    if W.variance is not None and _by_triton(x, W.mean):
+    _check(x, W.mean, b)
+    if W.variance is not None and why_not_triton_sparse(x, W.mean) is None:
         from torchnpn.kernels.triton import sparse
 
         return _add(Moments(*sparse.products(x.columns, x.values, W.mean, W.variance)), b)
@@ -58,21 +51,12 @@ def _is_sound(x: SparseBatch, o: Moments) -> bool:
 
 def gaussian_linear(x: SparseBatch, W_m: Tensor, W_log_std: Tensor, b: Moments | None = None) -> Moments:
     """The same for weights learnt as W_s = exp(2ℓ): exp is taken of the columns that the rows name, and of no other."""
-    if not _by_triton(x, W_m):
+    if why_not_triton_sparse(x, W_m) is not None:
         return linear(x, Moments(W_m, exp(2 * entering(W_log_std))), b)
     from torchnpn.kernels.triton import sparse
 
-    _check(x, Moments(W_m, W_log_std), b)
+    _check(x, W_m, b)
     return _add(Moments(*sparse.products(x.columns, x.values, W_m, W_log_std, log_std=True)), b)
-
-
-def _by_triton(x: SparseBatch, W: Tensor) -> bool:
-    return x.values.is_cuda and W.is_cuda and not torch.compiler.is_compiling() and _has_triton()
-
-
-@cache
-def _has_triton() -> bool:
-    return importlib.util.find_spec("triton") is not None
 
 
 def _bags(x: SparseBatch, values: Tensor, W: Tensor) -> Tensor:
@@ -93,14 +77,14 @@ def _add(o: Moments, b: Moments | None) -> Moments:
     return saturated_sum(o, b)
 
 
-def _check(x: SparseBatch, W: Moments, b: Moments | None) -> None:
-    if W.mean.dim() < 2 or x.columns.dim() < 2 or W.mean.shape[-1] != x.features:
+def _check(x: SparseBatch, W: Tensor, b: Moments | None) -> None:
+    if W.dim() < 2 or x.columns.dim() < 2 or W.shape[-1] != x.features:
         raise ValueError(
             f"linear expects weights (*replicas, out, in) and sparse rows (*replicas, batch, in) with the same number "
-            f"of in features, got W.mean of shape {tuple(W.mean.shape)} and rows of shape {x.shape}."
+            f"of in features, got W.mean of shape {tuple(W.shape)} and rows of shape {x.shape}."
         )
-    if b is not None and b.mean.shape[-1:] != W.mean.shape[-2:-1]:
+    if b is not None and b.mean.shape[-1:] != W.shape[-2:-1]:
         raise ValueError(
-            f"linear expects a bias for each of the {W.mean.shape[-2]} out features, got b.mean of shape "
+            f"linear expects a bias for each of the {W.shape[-2]} out features, got b.mean of shape "
             f"{tuple(b.mean.shape)}."
         )

@@ -15,7 +15,7 @@ _log = logging.getLogger("torchnpn")
 _WARM_UPS = 3  # calls before recording, in which kernels are compiled and workspaces are taken
 
 
-class Repeated:
+class CapturedCall:
     """A function without arguments that works on the same memory in each call; recorded after some plain calls.
 
     On a CPU every call is a plain one.
@@ -56,7 +56,7 @@ class Repeated:
         if self.generator is not None:
             graph.register_generator_state(self.generator)
         try:
-            with uncollected(), torch.cuda.graph(graph, stream=self._stream):
+            with gc_paused(), torch.cuda.graph(graph, stream=self._stream):
                 self.result = self.function()
         except RuntimeError as reason:
             _log.warning("No CUDA graph, which is slower: %s", str(reason).partition("\n")[0])
@@ -76,7 +76,7 @@ class Repeated:
 
 
 @contextmanager
-def uncollected() -> Iterator[None]:
+def gc_paused() -> Iterator[None]:
     """Garbage is collected before, and not again until the end.
 
     A graph of an earlier training that is destroyed while another is recorded spoils the recording, and torch does not
@@ -98,7 +98,7 @@ def _release(generators: list[torch.Generator]) -> None:
         generator.graphsafe_set_state(generator.clone_state())
 
 
-class Beside:
+class SideStream:
     """Work that nothing waits for until `join`: it runs on a stream of its own, beside what follows."""
 
     def __init__(self, device: torch.device) -> None:
@@ -129,7 +129,7 @@ def captured(function: Callable[..., Any], *examples: Tensor) -> Callable[..., A
     if not examples or examples[0].device.type != "cuda":
         return function
     inputs = [example.clone() for example in examples]
-    repeated = Repeated(lambda: function(*inputs), examples[0].device)
+    repeated = CapturedCall(lambda: function(*inputs), examples[0].device)
     for _ in range(_WARM_UPS + 1):
         repeated()
 

@@ -14,14 +14,14 @@ import torch
 
 import torchnpn as npn
 from torchnpn import likelihoods, nn, priors, training
-from torchnpn.training import small
-from torchnpn.training.adversarial import Adversary
-from torchnpn.training.batches import Batch
-from torchnpn.training.flat_adam import FlatAdam
-from torchnpn.training.gradients import Autograd
+from torchnpn.training.chain import NumpyChainSteps, why_not_numpy
+from torchnpn.training.data import Rows
+from torchnpn.training.epoch import HostPlan
+from torchnpn.training.tape import TapeSteps
 
 RNG = np.random.default_rng(0)
 ROWS = 20
+CPU = torch.device("cpu")
 TARGETS = {
     "noise": (likelihoods.GaussianNoise(), RNG.normal(size=(ROWS, 1))),
     "three noises": (likelihoods.GaussianNoise(3, elbo=0.3), RNG.normal(size=(ROWS, 3))),
@@ -62,6 +62,20 @@ def networks(hidden, outputs, generator):
         yield nn.Sequential(*before, head)
 
 
+def one_step(kind, net, likelihood, prior, data, beta=0.0, radius=0.0):
+    """The gradient of one batch of all rows, left by the steps of a kind; and its loss."""
+    recipe = training.Recipe(epochs=1, batch_size=ROWS, kl_weight=training.constant(beta), adversarial=radius)
+    steps = kind(net, likelihood, prior, recipe, HostPlan(Rows(*data), recipe, CPU))
+    steps.plan.begin(0)
+    steps.gradient()
+    return steps, float(steps.plan.loss())
+
+
+def taped_gradients(*arguments, **settings):
+    steps, loss = one_step(TapeSteps, *arguments, **settings)
+    return {id(p): p.grad.clone() for p in steps.parameters}, loss
+
+
 @pytest.mark.parametrize("hidden", [(), (7,), (6, 5)], ids=str)
 @pytest.mark.parametrize("name", TARGETS)
 def test_gradient_is_that_of_autograd(name, hidden):
@@ -70,19 +84,18 @@ def test_gradient_is_that_of_autograd(name, hidden):
     generator = torch.Generator().manual_seed(len(hidden))
     for (i, prior), k in itertools.product(enumerate(PRIORS), range(2 - outputs % 2)):
         net = list(networks(hidden, outputs, generator))[k]
-        assert small.takes(net, prior, torch.device("cpu"))
+        assert why_not_numpy(net, prior, CPU) is None
         x = torch.randn(ROWS, 5, generator=generator)
         x = x if i == 0 else npn.Moments(x, torch.rand(ROWS, 5, generator=generator))
-        batch = Batch(x, tensor(y), None if i == 1 else torch.rand(ROWS, generator=generator) + 0.1)
-        taped = Autograd(net, net, likelihood, prior)
-        loss = taped(batch, 0.02)
-        want = {id(p): p.grad.clone() for p in taped.parameters}
+        data = (x, tensor(y), None if i == 1 else torch.rand(ROWS, generator=generator) + 0.1)
+        want, loss = taped_gradients(net, likelihood, prior, data, 0.4)
         largest = max(float(gradient.abs().max()) for gradient in want.values())
-        flat = small.SmallNetwork(net, likelihood, prior)
-        np.testing.assert_allclose(flat(batch, 0.02), [float(part) for part in loss], rtol=1e-4)
-        for parameter, gradient in zip(flat.own, flat.flat.grad.split([p.numel() for p in flat.own]), strict=True):
+        steps, found = one_step(NumpyChainSteps, net, likelihood, prior, data, 0.4)
+        np.testing.assert_allclose(found, loss, rtol=1e-4)
+        parts = steps.chain.parts
+        for parameter, gradient in zip(parts, steps.chain.flat.grad.split([p.numel() for p in parts]), strict=True):
             torch.testing.assert_close(gradient, want[id(parameter)].reshape(-1), rtol=1e-3, atol=1e-4 * largest)
-        flat.release()
+        steps.release()
 
 
 @pytest.mark.parametrize("hidden", [(), (7,), (6, 5)], ids=str)
@@ -94,24 +107,22 @@ def test_gradient_at_moved_rows_is_that_of_autograd(name, hidden):
     for net, uncertain in itertools.product(networks(hidden, outputs, generator), (False, True)):
         x = torch.randn(ROWS, 5, generator=generator)
         x = npn.Moments(x, torch.rand(ROWS, 5, generator=generator)) if uncertain else x
-        batch = Batch(x, tensor(y), torch.rand(ROWS, generator=generator) + 0.1)
-        taped = Autograd(net.train(), net, likelihood, None, Adversary(net, likelihood, 0.5))
-        loss = taped(batch, 0.0)
-        want = torch.cat([p.grad.reshape(-1) for p in small.SmallNetwork(net, likelihood, None).own])
-        flat = small.SmallNetwork(net, likelihood, None, radius=0.5)
-        np.testing.assert_allclose(flat(batch, 0.0), [float(part) for part in loss], rtol=1e-3)
-        torch.testing.assert_close(flat.flat.grad, want, rtol=1e-2, atol=1e-3 * float(want.abs().max()))
-        flat.release()
+        data = (x, tensor(y), torch.rand(ROWS, generator=generator) + 0.1)
+        gradients, loss = taped_gradients(net.train(), likelihood, None, data, radius=0.5)
+        steps, found = one_step(NumpyChainSteps, net, likelihood, None, data, radius=0.5)
+        want = torch.cat([gradients[id(p)].reshape(-1) for p in steps.chain.parts])
+        np.testing.assert_allclose(found, loss, rtol=1e-3)
+        torch.testing.assert_close(steps.chain.flat.grad, want, rtol=1e-2, atol=1e-3 * float(want.abs().max()))
+        steps.release()
 
 
 def test_zero_input_variance_is_a_point():
     likelihood, net = likelihoods.GaussianNoise(), nn.mlp([5, 7, 1], generator=torch.Generator().manual_seed(0))
     x, y = torch.randn(ROWS, 5, generator=torch.Generator().manual_seed(1)), tensor(TARGETS["noise"][1])
-    flat = small.SmallNetwork(net, likelihood, priors.EmpiricalBayes())
-    flat(Batch(x, y, None), 0.1)
-    want = flat.flat.grad.clone()
-    flat(Batch(npn.Moments(x, torch.zeros_like(x)), y, None), 0.1)
-    torch.testing.assert_close(flat.flat.grad, want, rtol=1e-5, atol=1e-6)
+    prior, uncertain = priors.EmpiricalBayes(), npn.Moments(x, torch.zeros_like(x))
+    want = one_step(NumpyChainSteps, net, likelihood, prior, (x, y), 2.0)[0].chain.flat.grad
+    got = one_step(NumpyChainSteps, net, likelihood, prior, (uncertain, y), 2.0)[0].chain.flat.grad
+    torch.testing.assert_close(got, want, rtol=1e-5, atol=1e-6)
 
 
 @pytest.mark.parametrize("x", [None, "csr"])
@@ -127,7 +138,8 @@ def test_training_is_the_same_either_way(x):
     histories = []
     for model in (net, twin):
         likelihood = likelihoods.GaussianNoise()
-        assert small.takes(model, priors.EmpiricalBayes(), torch.device("cpu")) == (model is net)
+        reason = why_not_numpy(model, priors.EmpiricalBayes(), CPU)
+        assert reason == (None if model is net else "a hook listens to a module")
         histories.append(npn.train(model, (rows, y), likelihood, priors.EmpiricalBayes(), recipe, device="cpu"))
     handle.remove()
     for a, b in zip(net.parameters(), twin.parameters(), strict=True):
@@ -144,40 +156,52 @@ def test_parameters_have_their_own_memory_afterwards():
 
 
 @pytest.mark.parametrize(
-    "model",
+    ("model", "words"),
     [
-        nn.mlp([4, 3, 1], activation="tanh"),
-        nn.mlp([4, 3, 1], "gamma"),
-        nn.mlp([4, 3, 1], replicas=(2,)),
-        nn.mlp([4, 3, 1], dropout=0.1),
-        nn.mlp([4, 3, 1]).double(),
-        nn.mlp([500, 100, 1]),
-        nn.Sequential(nn.Linear(4, 1, bias=False)),
-        nn.Linear(4, 1),
+        (nn.mlp([4, 3, 1], activation="tanh"), "Tanh stands where a ReLU is expected"),
+        (nn.mlp([4, 3, 1], "gamma"), "Linear is not a Gaussian Linear layer"),
+        (nn.mlp([4, 3, 1], replicas=(2,)), "replicas"),
+        (nn.mlp([4, 3, 1], dropout=0.1), "not a Sequential of Linear layers"),
+        (nn.mlp([4, 3, 1]).double(), "not float32"),
+        (nn.mlp([500, 100, 1]), "100,402 free numbers"),
+        (nn.Sequential(nn.Linear(4, 1, bias=False)), "with a bias"),
+        (nn.Linear(4, 1), "not a Sequential"),
     ],
 )
-def test_other_networks_go_to_autograd(model):
-    assert not small.takes(model, None, torch.device("cpu"))
-    assert not small.takes(nn.mlp([4, 3, 1]), priors.ScaleMixture(), torch.device("cpu"))
-    assert small.takes(nn.mlp([4, 3, 1]), None, torch.device("cpu"))
+def test_other_networks_go_to_autograd_and_are_told_why(model, words):
+    assert words in why_not_numpy(model, None, CPU)
+
+
+def test_a_chain_in_numpy_needs_a_prior_that_it_knows_and_a_cpu():
+    net = nn.mlp([4, 3, 1])
+    assert why_not_numpy(net, None, CPU) is None
+    assert why_not_numpy(net, priors.ScaleMixture(), CPU) == "the prior is ScaleMixture"
+    assert why_not_numpy(net, None, torch.device("cuda")) == "it trains on cuda"
 
 
 @pytest.mark.parametrize("scheduler", [None, training.cosine])
-def test_flat_adam_is_torchs(scheduler):
+def test_adam_in_numpy_is_torchs(scheduler):
     """Against torch's own on the same sequence of gradients."""
-    start, gradients = torch.randn(50), [torch.randn(50) * 10.0 ** -(i % 4) for i in range(40)]
-    ours, theirs = (torch.nn.Parameter(start.clone()) for _ in range(2))
-    ours.grad = torch.zeros(50)
-    flat = FlatAdam(ours, 0.01, None if scheduler is None else 40)
+    recipe = training.Recipe(epochs=4, batch_size=1, learning_rate=0.01, scheduler=scheduler)
+    plan = HostPlan(Rows(torch.zeros(10, 3), torch.zeros(10, 1)), recipe, CPU)
+    net = nn.Sequential(nn.Linear(3, 1))
+    steps = NumpyChainSteps(net, likelihoods.GaussianNoise(), None, recipe, plan)
+    ours = steps.chain.flat
+    theirs = torch.nn.Parameter(ours.detach().clone())
     optimizer = training.adam([theirs], 0.01)
-    schedule = None if scheduler is None else scheduler(optimizer, 40)
-    for gradient in gradients:
+    falling = None if scheduler is None else scheduler(optimizer, 40)
+    generator = torch.Generator().manual_seed(0)
+    for i in range(40):
+        if i % 10 == 0:
+            plan.begin(i // 10)
+        plan.next()
+        gradient = torch.randn(len(ours), generator=generator) * 10.0 ** -(i % 4)
         ours.grad.copy_(gradient)
         theirs.grad = gradient.clone()
-        flat.step()
+        steps.update.step()
         optimizer.step()
-        if schedule is not None:
-            schedule.step()
+        if falling is not None:
+            falling.step()
         torch.testing.assert_close(ours, theirs, rtol=1e-5, atol=1e-6)
 
 

@@ -16,41 +16,16 @@ learnt as W_s = exp(2ℓ), the backward pass goes on to ∂ℓ = 2 W_s ∘ ∂W_
 
 from __future__ import annotations
 
+import threading
 from typing import Any
 
 import torch
 from torch import Tensor
 
 from torchnpn.finite import cast, entering, exp, finite
-from torchnpn.kernels.scratch import scratch
 from torchnpn.maps import careful_linear
 from torchnpn.maps.affine import check_linear, saturated_sum
 from torchnpn.moments import Moments
-
-
-def takes(a: Moments, W: Moments, b: Moments | None) -> bool:
-    """Whether this kernel handles these arguments: plain dense CPU tensors, random weights and biases, no replicas.
-
-    Under autocast products change type, and could not be accumulated in place.
-    """
-    tensors = [t for x in (a, W, b) if isinstance(x, Moments) for t in x if isinstance(t, Tensor)]
-    return (
-        isinstance(a, Moments)
-        and isinstance(a.mean, Tensor)
-        and a.mean.dim() == 2
-        and W.mean.dim() == 2
-        and not torch.is_autocast_enabled("cpu")
-        and W.variance is not None
-        and W.variance.shape == W.mean.shape
-        and (b is None or (b.variance is not None and b.variance.shape == b.mean.shape == W.mean.shape[:1]))
-        and all(
-            t.device.type == "cpu"
-            and t.layout == torch.strided
-            and t.dtype == W.mean.dtype
-            and not torch._C._functorch.is_functorch_wrapped_tensor(t)
-            for t in tensors
-        )
-    )
 
 
 def linear(a: Moments, W: Moments, b: Moments | None = None) -> Moments:
@@ -207,8 +182,22 @@ def _backward_with_graph(
 
 def _squared(W: Tensor) -> Tensor:
     """W², in memory for a moment."""
-    return torch.mul(W.detach(), W.detach(), out=scratch(W))
+    return torch.mul(W.detach(), W.detach(), out=_scratch(W))
 
 
 def _product(b: Tensor | None, x: Tensor, W: Tensor) -> Tensor:
     return x @ W.T if b is None else torch.addmm(b, x, W.T)
+
+
+_local = threading.local()  # one buffer a thread: fresh memory as large as the weights costs more than filling it
+
+
+def _scratch(like: Tensor) -> Tensor:
+    """An uninitialised tensor of the shape and type of `like`, valid until the next call in this thread."""
+    if like.device.type != "cpu":
+        return torch.empty_like(like)
+    buffer: Tensor | None = getattr(_local, "buffer", None)
+    if buffer is None or buffer.numel() < like.numel() or buffer.dtype != like.dtype:
+        with torch.inference_mode(False):
+            buffer = _local.buffer = torch.empty(like.numel(), dtype=like.dtype)
+    return buffer[: like.numel()].view(like.shape)

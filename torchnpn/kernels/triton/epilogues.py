@@ -1,4 +1,8 @@
-"""Kernels that go over a tensor once: activations on their own, pairs, and what ends the library's products."""
+"""What stands around the products of a layer: pairs before them; bias, activation, dropout and derivatives after them.
+
+Functions of tiles, for kernels that take the products themselves, and kernels that go over a tensor once, for products
+of the vendor's library.
+"""
 
 # mypy: ignore-errors
 
@@ -8,7 +12,78 @@ import triton
 import triton.language as tl
 
 from torchnpn.kernels.triton import activations
-from torchnpn.kernels.triton.endings import end_forward, end_input_gradient, variance_of, with_bias
+
+
+@triton.jit
+def variance_of(v, LOG_STD: tl.constexpr):
+    """A variance, from itself or from a log standard deviation."""
+    if LOG_STD:
+        return tl.exp(2 * v)
+    else:
+        return v
+
+
+@triton.jit
+def dropout_scale(seed, cursor, replica, salt, rows, columns, width, height, p):
+    """0 with probability p, else 1/(1 - p); for each element of a tile, the same in every pass of one step."""
+    offset = (replica * height + rows[:, None]) * width + columns[None, :]
+    draw = tl.rand((tl.load(seed) + tl.load(cursor + replica)) * 64 + salt, offset.to(tl.int32))
+    return tl.where(draw >= p, 1 / (1 - p), 0.0)
+
+
+@triton.jit
+def with_bias(mean, variance, b_m, b_v, replica, columns, N, LOG_STD: tl.constexpr):
+    """A tile of a Wᵀ, and b."""
+    bias = replica * N + columns
+    mean += tl.load(b_m + bias, mask=columns < N, other=0.0)[None, :]
+    variance += variance_of(tl.load(b_v + bias, mask=columns < N, other=0.0), LOG_STD)[None, :]
+    return mean, variance
+
+
+@triton.jit
+def end_forward(
+    mean, variance, out_m, out_s, out_A, seed, cursor, replica, rows, columns, M, N, tau, r, q, p, salt,
+    ACT: tl.constexpr, DROP: tl.constexpr, STORE_M: tl.constexpr, STORE_S: tl.constexpr, PAIR: tl.constexpr,
+):  # fmt: skip
+    """Activation and dropout of a tile of o; its mean, its variance and its pair for the layer above, as asked for."""
+    inside = (rows[:, None] < M) & (columns[None, :] < N)
+    at = (replica * M + rows[:, None]) * N + columns[None, :]
+    mean, variance = activations.values(mean, variance, tau, r, q, ACT)
+    if DROP:
+        scale = dropout_scale(seed, cursor, replica, salt, rows, columns, N, M, p)
+        mean, variance = mean * scale, variance * scale * scale
+    if STORE_M:
+        tl.store(out_m + at, mean, mask=inside)
+    if STORE_S:
+        tl.store(out_s + at, variance, mask=inside)
+    if PAIR:
+        pair = (replica * M + rows[:, None]) * (2 * N) + columns[None, :]
+        tl.store(out_A + pair, activations.finite(mean * mean + variance), mask=inside)
+        tl.store(out_A + pair + N, variance, mask=inside)
+
+
+@triton.jit
+def end_input_gradient(
+    by_m, by_v, by_w2, a_m, o_m, o_s, d_m, d_s, seed, cursor, replica, rows, columns, M, K, stride_a,
+    tau, r, q, p, salt, ACT: tl.constexpr, DROP: tl.constexpr,
+):  # fmt: skip
+    """From tiles of g_m W_m, g_s W_s, g_s W_m² to the gradients by a, and through what made it down to its own o."""
+    inside = (rows[:, None] < M) & (columns[None, :] < K)
+    at = (replica * M + rows[:, None]) * K + columns[None, :]
+    x = tl.load(a_m + replica * stride_a + rows[:, None] * K + columns[None, :], mask=inside, other=0.0)
+    by_m += x * (2 * by_v)
+    by_s = by_v + by_w2
+    if DROP:
+        scale = dropout_scale(seed, cursor, replica, salt, rows, columns, K, M, p)
+        by_m, by_s = by_m * scale, by_s * scale * scale
+    if ACT != "none":
+        m, s = tl.load(o_m + at, mask=inside, other=0.0), tl.load(o_s + at, mask=inside, other=1.0)
+        by_m, by_s = activations.gradients(m, s, by_m, by_s, tau, r, q, ACT)
+    tl.store(d_m + at, by_m, mask=inside)
+    tl.store(d_s + at, by_s, mask=inside)
+
+
+# Kernels that go over a tensor once ---------------------------------------------------------------------------------
 
 
 @triton.jit
@@ -111,3 +186,21 @@ def finish_input_gradient_kernel(
         tl.load(by_m + at, mask=inside, other=0.0), by_v, by_w2, a_m, o_m, o_s, d_m, d_s, seed, cursor, replica,
         rows, columns, M, K, stride_a, tau, r, q, p, salt, ACT, DROP,
     )  # fmt: skip
+
+
+@triton.jit
+def gradient_kernel(
+    by_m, by_pair, W_m, W_v, d_W_m, d_W_v, size, K, HAS_S: tl.constexpr, LOG_STD: tl.constexpr, BLOCK: tl.constexpr
+):
+    """Gradients by W_m and W_s, or its log standard deviation: g_mᵀ a_m + 2 W_m ∘ (g_sᵀ a_s) and g_sᵀ q."""
+    at = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
+    inside = at < size
+    pair = (at // K) * 2 * K + at % K if HAS_S else at
+    g_m, g_v = tl.load(by_m + at, mask=inside, other=0.0), tl.load(by_pair + pair, mask=inside, other=0.0)
+    if HAS_S:
+        by_s = tl.load(by_pair + pair + K, mask=inside, other=0.0)
+        g_m += 2 * tl.load(W_m + at, mask=inside, other=0.0) * by_s
+    if LOG_STD:
+        g_v *= 2 * variance_of(tl.load(W_v + at, mask=inside, other=0.0), True)
+    tl.store(d_W_m + at, g_m, mask=inside)
+    tl.store(d_W_v + at, g_v, mask=inside)

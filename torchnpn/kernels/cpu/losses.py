@@ -1,0 +1,295 @@
+"""Losses of likelihoods and their gradients in closed form, in numpy: what training a small chain calls at each step.
+
+Each function takes latent means and variances (batch, outputs), targets, the share w of each row in the loss, and what
+the likelihood has learnt. It gives None where latents are beyond the limits of the likelihood, or numbers beyond
+float32: the caller then asks autograd. Tests hold these formulas and those of `torchnpn.likelihoods` together.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import digamma, expit, gammaln, xlogy
+
+Array = NDArray[Any]
+_LOG_2PI = math.log(2 * math.pi)
+_FAR = 1e30  # logits beyond are taken as this, as by `likelihoods.ScaledSoftmax`
+_CANCELS = 1e-5  # below, two large terms of a gradient leave fewer digits than their limit has
+_MOST_COUNT = 1e15  # for larger counts the closed form of the gradient has no digits left
+_QUADRATURE_MEAN, _QUADRATURE_VARIANCE = 15.0, 4.0  # within, 32 nodes are right to 1e-7
+_NODES, _WEIGHTS = np.polynomial.hermite_e.hermegauss(32)
+_WEIGHTS /= _WEIGHTS.sum()
+
+
+class LossGradient(NamedTuple):
+    """The loss of a batch, with its gradients."""
+
+    loss: float
+    by_mean: Array  # (batch, outputs)
+    by_variance: Array  # (batch, outputs)
+    by_parameters: list[Array]  # in the order of the likelihood's `parameters()`
+
+
+ClosedForm = Callable[..., LossGradient | None]  # of (m, s, y, share, *what the likelihood has learnt)
+
+
+class CountLimits(NamedTuple):
+    """What `likelihoods.PoissonCounts` draws back to, and the relative variance that it adds to all rates."""
+
+    log_mean: float
+    log_overdispersion: float
+    rate_variance: float
+    added_variance: float
+
+
+def scaled_softmax(m: Array, s: Array, y: Array, share: Array) -> LossGradient:
+    """With k = (1 + π s/8)^-½, for the logits z = k m:
+
+    ∂z = w (p - 1{class = y}),    ∂m = k ∂z,    ∂s = -π/16 k³ m ∂z.
+    """
+    k = 1 / np.sqrt(1 + np.float32(math.pi / 8) * s)
+    z = np.clip(k * m, -_FAR, _FAR)
+    z -= z.max(1, keepdims=True)
+    p = np.exp(z)
+    total = p.sum(1, keepdims=True)
+    rows = np.arange(len(y))
+    loss = float(share @ (np.log(total[:, 0]) - z[rows, y]))
+    p /= total
+    p[rows, y] -= 1
+    by_m = k * (share[:, None] * p)
+    return LossGradient(loss, by_m, np.float32(-math.pi / 16) * k * k * m * by_m, [])
+
+
+def gaussian(
+    m: Array, s: Array, y: Array, share: Array, log_noise: Array, *, elbo: float, limit: float
+) -> LossGradient | None:
+    """With t = s + σ² and e the share of the ELBO:
+
+    ∂m = -w (y - m) ((1 - e)/t + e/σ²),    ∂s = ½ w ((1 - e) (1 - (y - m)²/t)/t + e/σ²),
+    ∂σ² = ½ w ((1 - e) (1 - (y - m)²/t)/t + e (1 - ((y - m)² + s)/σ²)/σ²).
+    """
+    if np.abs(log_noise).max() > limit:
+        return None
+    with np.errstate(over="ignore", invalid="ignore"):
+        return _if_finite(_gaussian(m, s, y, share, log_noise, elbo))
+
+
+def _gaussian(m: Array, s: Array, y: Array, share: Array, log_noise: Array, elbo: float) -> LossGradient:
+    noise, w = np.exp(log_noise), share[:, None]
+    residual, t = y - m, s + noise
+    error2 = residual * residual
+    bound, predictive = elbo / noise, (1 - elbo) / t
+    scaled, both = error2 / t, error2 + s
+    loss = (1 - elbo) * (scaled + np.log(t)) + bound * both + elbo * log_noise + _LOG_2PI
+    half = 0.5 * w
+    by_t = half * predictive * (1 - scaled)
+    by_log_noise = (noise * (by_t + half * bound * (1 - both / noise))).sum(0)
+    by_noise = by_log_noise if by_log_noise.shape == log_noise.shape else by_log_noise.sum(keepdims=True)
+    return LossGradient(
+        float((half * loss).sum()), -w * residual * (predictive + bound), by_t + half * bound, [by_noise]
+    )
+
+
+def varying_gaussian(
+    m: Array, s: Array, y: Array, share: Array, log_noise: Array, *, elbo: float, limit: float
+) -> LossGradient | None:
+    """With n = σ² E exp(o₂), p = E exp(-o₂)/σ², t = s₁ + n and r = y - m₁, e and w as above:
+
+    ∂m₂ = ½ w ((1 - e) (1 - r²/t) n/t + e (1 - (r² + s₁) p)),
+    ∂s₂ = ¼ w ((1 - e) (1 - r²/t) n/t + e (r² + s₁) p).
+    """
+    targets, half = y.shape[1], 0.5 * share[:, None]
+    spread = s[:, targets:]
+    with np.errstate(over="ignore", invalid="ignore"):
+        level = log_noise + m[:, targets:]
+        if not max(np.abs(log_noise).max(), (np.abs(level) + 0.5 * spread).max()) <= limit:
+            return None
+        m, s = m[:, :targets], s[:, :targets]
+        even = _gaussian(m, s, y, 2 * half[:, 0], log_noise, elbo)
+        noise, precision = np.exp(level + 0.5 * spread), np.exp(0.5 * spread - level)
+        error2, t = (y - m) ** 2, s + noise
+        scaled, misfit = error2 / t, (error2 + s) * precision
+        loss = (1 - elbo) * (scaled + np.log(t)) + elbo * (misfit + level) + _LOG_2PI
+        by_noise = (1 - elbo) * half * (1 - scaled) * noise / t
+        by_level = by_noise + elbo * half * (1 - misfit)
+        by_spread = 0.5 * (by_noise + elbo * half * misfit)
+        return _if_finite(
+            LossGradient(
+                float((half * loss).sum()),
+                np.hstack([even.by_mean, by_level]),
+                np.hstack([even.by_variance, by_spread]),
+                even.by_parameters,
+            )
+        )
+
+
+def of_logarithm(closed: ClosedForm) -> ClosedForm:
+    """The loss of y whose logarithm has the loss `closed`: log y is added, which does not depend on the latent."""
+
+    def call(m: Array, s: Array, y: Array, share: Array, *learnt: Array) -> LossGradient | None:
+        log_y = np.log(y)
+        found = closed(m, s, log_y, share, *learnt)
+        return found and found._replace(loss=found.loss + float(share @ log_y.sum(1)))
+
+    return call
+
+
+def gamma(
+    m: Array, s: Array, y: Array, share: Array, log_shape: Array, *, elbo: float, log_mean_limit: float, limit: float
+) -> LossGradient | None:
+    """With ν = m + s/2, relative variance v, c = 1/v, r = y exp(-m + s/2):
+
+    log p = c (log c - ν) + (c - 1) log y - c y e^-ν - log Γ(c),
+    ∂ν log p = c (y e^-ν - 1),    ∂c log p = log c + 1 - ν + log y - y e^-ν - ψ(c),    ∂s v = v + 1;
+    and of the ELBO: ∂m = w k (1 - r),  ∂s = ½ w k r,  ∂log k = -w k (log k + 1 - m + log y - r - ψ(k)).
+    """
+    log_shape = log_shape.astype(np.float64)
+    log_mean = m + 0.5 * s.astype(np.float64)
+    w, log_y = share[:, None], np.log(y)
+    log_relative = log_y - m + 0.5 * s.astype(np.float64)
+    limits = ((log_mean, log_mean_limit), (s, limit), (log_shape, limit), (log_relative, log_mean_limit))
+    if not all(_within(x, most) for x, most in limits):
+        return None
+    noise = np.exp(s - log_shape)
+    v = np.expm1(s, dtype=np.float64) + noise
+    c, relative = 1 / v, y * np.exp(-log_mean)
+    log_c = np.log(c)
+    log_prob = c * (log_c - log_mean - relative) + (c - 1) * log_y - gammaln(c)
+    by_v = w * c * c * (log_c + 1 - log_mean + log_y - relative - digamma(c))
+    by_m = w * c * (1 - relative)
+    by_s, by_log_shape, loss = 0.5 * by_m + by_v * (v + 1), -by_v * noise, -w * log_prob
+    if elbo:
+        e, k, r = elbo, np.exp(log_shape), np.exp(log_relative)
+        bound = k * (m - log_shape + r) - (k - 1) * log_y + gammaln(k)
+        by_m, by_s = (1 - e) * by_m + e * w * k * (1 - r), (1 - e) * by_s + 0.5 * e * w * k * r
+        by_k = -w * k * (log_shape + 1 - m + log_y - r - digamma(k))
+        by_log_shape, loss = (1 - e) * by_log_shape + e * by_k, (1 - e) * loss + e * w * bound
+    by_shape = [_of_parameter(by_log_shape, log_shape)]
+    return LossGradient(float(loss.sum()), by_m.astype(np.float32), by_s.astype(np.float32), by_shape)
+
+
+def counts(
+    m: Array, s: Array, y: Array, share: Array, *log_overdispersion: Array, elbo: float, limits: CountLimits
+) -> LossGradient | None:
+    """With μ = exp(m + s/2) and the relative variance v of the rate; without overdispersion, of Poisson counts.
+
+    Of the predictive term: ∂s v = v + 1. Of the ELBO, where v = α does not depend on s: ½ y more for ∂s.
+    """
+    learnt = [log_alpha.astype(np.float64) for log_alpha in log_overdispersion]
+    if not all(_within(log_alpha, limits.log_overdispersion) for log_alpha in learnt) or y.max() > _MOST_COUNT:
+        return None
+    s, slope = _drawn_back(s.astype(np.float64), limits.rate_variance)
+    log_mean, slope_of_mean = _drawn_back(m + 0.5 * s, limits.log_mean)
+    w, mean, added = share[:, None], np.exp(log_mean), limits.added_variance
+    noise = np.exp(s + learnt[0]) if learnt else np.zeros_like(mean)
+    v = np.expm1(s, dtype=np.float64) + noise + added
+    log_prob, by_log_mean, by_v = _log_prob_of_counts(y, mean, v)
+    by_log_mean *= slope_of_mean
+    loss, by_m, by_log_alpha = -log_prob, by_log_mean, by_v * noise
+    by_s = 0.5 * by_log_mean + by_v * (v + 1 - added)
+    if elbo:
+        e, alpha = elbo, np.exp(learnt[0]) if learnt else 0.0
+        at_mean, by_log_mean, by_alpha = _log_prob_of_counts(y, mean, np.broadcast_to(alpha + added, mean.shape))
+        by_log_mean *= slope_of_mean
+        loss, by_m = (1 - e) * loss + e * (0.5 * y * s - at_mean), (1 - e) * by_m + e * by_log_mean
+        by_s = (1 - e) * by_s + 0.5 * e * (by_log_mean + y)
+        by_log_alpha = (1 - e) * by_log_alpha + e * by_alpha * alpha
+    return LossGradient(
+        float((w * loss).sum()),
+        (w * by_m).astype(np.float32),
+        (w * by_s * slope).astype(np.float32),
+        [_of_parameter(w * by_log_alpha, learnt[0])] if learnt else [],
+    )
+
+
+def _log_prob_of_counts(y: Array, mean: Array, v: Array) -> tuple[Array, Array, Array]:
+    """log p(y) of counts whose rate has this mean and relative variance v, and the gradient of -log p by log μ and v.
+
+    With n = 1/v, q = v μ:
+    log p = log Γ(y + n) - log Γ(n) - log y! - (n + y) log(1 + q) + y log q,
+    ∂log μ log p = (y - μ)/(1 + q),    ∂v log p = n (y - μ)/(1 + q) - n² (ψ(y + n) - ψ(n) - log(1 + q)),
+    which tends to ½ ((y - μ)² - y) as v falls to zero and its two terms cancel.
+    """
+    n, q = 1 / v, v * mean
+    log_1_q = np.log1p(q)
+    log_prob = gammaln(y + n) - gammaln(n) - gammaln(y + 1.0) - (n + y) * log_1_q + xlogy(y, q)
+    by_log_mean = (mean - y) / (1 + q)
+    exact = n * n * (digamma(y + n) - digamma(n) - log_1_q) + n * by_log_mean
+    by_v = np.where(v * (1 + y + mean) > _CANCELS, exact, 0.5 * (y - (y - mean) ** 2))
+    return log_prob, by_log_mean, by_v
+
+
+def beta(m: Array, s: Array, y: Array, share: Array, log_precision: Array, *, limit: float) -> LossGradient | None:
+    """In closed form but for P = E σ(o) and V = Var σ(o), which are sums over 32 Gauss-Hermite nodes:
+
+    log p = log Γ(ν) - log Γ(c) - log Γ(d) + (c - 1) log y + (d - 1) log(1 - y),
+    ∂c log p = log y + ψ(ν) - ψ(c),    ∂d log p = log(1 - y) + ψ(ν) - ψ(d),    ∂ρ ν = -φ (1 + φ)/(1 + ρ φ)².
+    """
+    log_precision = log_precision.astype(np.float64)
+    if not (_within(m, _QUADRATURE_MEAN) and _within(s, _QUADRATURE_VARIANCE) and _within(log_precision, limit)):
+        return None
+    w, y, phi = share[:, None], y.astype(np.float64), np.exp(log_precision)
+    P, V, (P_m, P_s), (V_m, V_s) = _sigmoid_moments(m, s)
+    both = P * (1 - P)
+    rho = V / both
+    nu = phi * (1 - rho) / (1 + rho * phi)
+    c, d = P * nu, (1 - P) * nu
+    log_y, log_rest = np.log(y), np.log1p(-y)
+    log_prob = gammaln(nu) - gammaln(c) - gammaln(d) + (c - 1) * log_y + (d - 1) * log_rest
+    by_c, by_d = log_y + digamma(nu) - digamma(c), log_rest + digamma(nu) - digamma(d)
+    by_nu = P * by_c + (1 - P) * by_d
+    by_V = -by_nu * phi * (1 + phi) / (1 + rho * phi) ** 2 / both
+    by_P = nu * (by_c - by_d) - by_V * rho * (1 - 2 * P)
+    by_log_phi = by_nu * phi * (1 - rho) / (1 + rho * phi) ** 2
+    return LossGradient(
+        float(-(w * log_prob).sum()),
+        (-w * (by_P * P_m + by_V * V_m)).astype(np.float32),
+        (-w * (by_P * P_s + by_V * V_s)).astype(np.float32),
+        [_of_parameter(-w * by_log_phi, log_precision)],
+    )
+
+
+def _sigmoid_moments(m: Array, s: Array) -> tuple[Array, Array, tuple[Array, Array], tuple[Array, Array]]:
+    """Mean P and variance V of σ(x) for Gaussian x, and the derivatives of each by m and s.
+
+    With f = σ(x), f₁ = f (1 - f), f₂ = f₁ (1 - 2f):  ∂m P = E f₁,  ∂s P = ½ E f₂,
+    ∂m V = 2 E f f₁ - 2 P ∂m P,  ∂s V = E (f₁² + f f₂) - 2 P ∂s P.
+    """
+    f = expit(m[..., None] + np.sqrt(s, dtype=np.float64)[..., None] * _NODES)
+    f1 = f * (1 - f)
+    f2 = f1 * (1 - 2 * f)
+    P, P_m, P_s = f @ _WEIGHTS, f1 @ _WEIGHTS, 0.5 * (f2 @ _WEIGHTS)
+    V = (f - P[..., None]) ** 2 @ _WEIGHTS
+    V_m, V_s = 2 * ((f * f1) @ _WEIGHTS - P * P_m), (f1 * f1 + f * f2) @ _WEIGHTS - 2 * P * P_s
+    return P, V, (P_m, P_s), (V_m, V_s)
+
+
+def _if_finite(result: LossGradient) -> LossGradient | None:
+    """None where a closed form has left float32; the gradient of the noise sums up all that may leave it."""
+    finite = math.isfinite(result.loss) and all(np.isfinite(part).all() for part in result.by_parameters)
+    return result if finite else None
+
+
+def _within(x: Array, limit: float) -> bool:
+    """Whether the likelihood takes all of x as it is."""
+    return bool(np.abs(x).max() <= limit)
+
+
+def _drawn_back(x: Array, limit: float) -> tuple[Array, Array | float]:
+    """`likelihoods.limits.limited`, and its slope: 1 up to the limit L, and 1/(1 + 10 z)² at z = |x|/L - 1 beyond."""
+    if _within(x, limit):
+        return x, 1.0
+    excess = np.maximum(np.abs(x) / limit - 1, 0.0)
+    return np.where(excess > 0, np.sign(x) * limit * (1 + excess / (1 + 10 * excess)), x), (1 + 10 * excess) ** -2
+
+
+def _of_parameter(by_element: Array, parameter: Array) -> Array:
+    """The gradient (batch, targets) of a learnt number, summed to its shape (targets,) or (1,)."""
+    by_target = by_element.sum(0)
+    total = by_target if by_target.shape == parameter.shape else by_target.sum(keepdims=True)
+    gradient: Array = total.astype(np.float32)
+    return gradient

@@ -1,0 +1,359 @@
+"""A training step of a Gaussian chain: the algorithm, over operations of `kernels.cpu.chain` or `kernels.triton.chain`.
+
+Gather the rows, go upwards through the layers, take the loss, go downwards with its gradient, and update the weights of
+each layer on the way. The formulas are those of the maps and of their gradients, and tests hold them together.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any, Protocol
+
+import numpy as np
+import scipy.sparse
+import torch
+from torch import Tensor, nn
+
+from torchnpn._torch import has_hooks
+from torchnpn.families import Gaussian
+from torchnpn.kernels import has_triton
+from torchnpn.kernels.cpu import chain as cpu
+from torchnpn.kernels.cpu.losses import ClosedForm, LossGradient
+from torchnpn.likelihoods import Likelihood, ScaledSoftmax
+from torchnpn.moments import Moments
+from torchnpn.nn import Linear, MeanAndNoise, ReLU, Sequential
+from torchnpn.nn.chain import Chain, chain_of
+from torchnpn.priors import EmpiricalBayes, IsotropicGaussian, Prior
+from torchnpn.training.adversarial import radius_per_replica, step_along
+from torchnpn.training.data import Rows
+from torchnpn.training.epoch import DevicePlan, HostPlan
+from torchnpn.training.graph import SideStream
+from torchnpn.training.optimizer import AdamUpdate, Averages, TorchUpdate
+from torchnpn.training.recipe import ADAM, Recipe
+from torchnpn.training.steps import Steps
+
+MOST_WEIGHTS = 20_000  # of a chain in numpy; above, torch's products are worth its overhead
+
+
+class Operations(Protocol):
+    """The operations of a step, on signals, outputs and gradients of their own kinds."""
+
+    @property
+    def hidden(self) -> int: ...
+
+    def gather(self, dropout: bool) -> Any: ...
+
+    def moved(self, a: Any, shift: Tensor) -> Any: ...
+
+    def forward(self, i: int, a: Any, dropout: bool) -> Any: ...
+
+    def loss(self, a: Any, learning: bool) -> Any: ...
+
+    def input_gradient(self, i: int, g: Any, a: Any, below: Any, dropout: bool) -> Any: ...
+
+    def row_gradient(self, g: Any, a: Any) -> Tensor: ...
+
+    def update_(self, i: int, g: Any, a: Any) -> None: ...
+
+
+class ChainSteps(Steps):
+    """The algorithm, over operations on a CPU or a CUDA device."""
+
+    operations: Operations
+    radius: Tensor | float | None  # how far rows are moved against their targets, a number or (replicas, 1, 1)
+
+    def sweep(self) -> None:
+        """Up through the layers and down again, once."""
+        ops = self.operations
+        a = ops.gather(dropout=self.radius is None)
+        if self.radius is not None:
+            a = ops.moved(a, step_along(self._row_gradient(a), self.radius))
+        inputs, outputs = self._upwards(a, dropout=True)
+        g = ops.loss(inputs[-1], learning=True)
+        for i in reversed(range(len(inputs))):
+            above = g
+            if i:
+                g = ops.input_gradient(i, above, inputs[i], outputs[i - 1], dropout=True)
+            ops.update_(i, above, inputs[i])
+
+    def _upwards(self, a: Any, dropout: bool) -> tuple[list[Any], list[Any]]:
+        """The input of every layer, and the outputs of all but the last."""
+        inputs, outputs = [a], []
+        for i in range(self.operations.hidden):
+            outputs.append(self.operations.forward(i, inputs[-1], dropout))
+            inputs.append(outputs[-1].a)
+        return inputs, outputs
+
+    def _row_gradient(self, a: Any) -> Tensor:
+        """The gradient of the loss by the means of the rows, without dropout."""
+        inputs, outputs = self._upwards(a, dropout=False)
+        g = self.operations.loss(inputs[-1], learning=False)
+        for i in reversed(range(1, len(inputs))):
+            g = self.operations.input_gradient(i, g, inputs[i], outputs[i - 1], dropout=False)
+        return self.operations.row_gradient(g, a)
+
+
+def _prior_setting(prior: Prior | None) -> float | str | None:
+    """A prior as the operations take it."""
+    return float(prior.precision) if isinstance(prior, IsotropicGaussian) else None if prior is None else "empirical"
+
+
+# On a CPU, in numpy --------------------------------------------------------------------------------------------------
+
+
+def why_not_numpy(model: nn.Module, prior: Prior | None, device: torch.device) -> str | None:
+    """Why a network is not trained by `NumpyChainSteps`; None where it is."""
+    if device.type != "cpu":
+        return f"it trains on {device.type}"
+    if type(model) is not Sequential or len(model) % 2 == 0:
+        return "it is not a Sequential of Linear layers with one ReLU between each two"
+    for layer in [*list(model)[:-1:2], *_heads(model[-1])]:
+        if type(layer) is not Linear or layer.weight.family is not Gaussian or layer.bias is None:
+            return f"{type(layer).__name__} is not a Gaussian Linear layer with a bias"
+        if layer.replicas:
+            return "it has replicas"
+    if other := [type(one).__name__ for one in list(model)[1::2] if type(one) is not ReLU]:
+        return f"{other[0]} stands where a ReLU is expected"
+    if not all(p.requires_grad and p.dtype == torch.float32 for p in model.parameters()):
+        return "some parameters are frozen, or not float32"
+    if (size := sum(p.numel() for p in model.parameters())) > MOST_WEIGHTS:
+        return f"it has {size:,} free numbers, more than {MOST_WEIGHTS:,}, from where torch's products are faster"
+    if any(has_hooks(m) for m in model.modules()):
+        return "a hook listens to a module"
+    return _why_not_prior(prior)
+
+
+def _why_not_prior(prior: Prior | None) -> str | None:
+    known = type(prior) in (type(None), IsotropicGaussian, EmpiricalBayes)
+    return None if known else f"the prior is {type(prior).__name__}"
+
+
+def _heads(last: nn.Module) -> list[nn.Module]:
+    """The layers side by side at the end of a network."""
+    return [last.mean, last.noise] if type(last) is MeanAndNoise else [last]
+
+
+class NumpyChainSteps(ChainSteps):
+    """Steps of a small network on a CPU."""
+
+    def __init__(
+        self, model: Sequential, likelihood: Likelihood, prior: Prior | None, recipe: Recipe, plan: HostPlan
+    ) -> None:
+        super().__init__(model, likelihood, prior, recipe, plan)
+        heads = _heads(model[-1])
+        layers = [cpu.Layer(*_tensors(layer)) for layer in [*list(model)[:-1:2], *heads]]  # type: ignore[arg-type]
+        hidden = len(layers) - len(heads)
+        found, own = loss_gradient(likelihood), list(likelihood.parameters())
+        self.chain = cpu.NumpyChain(
+            layers[:hidden], layers[hidden:], own, _prior_setting(prior), self._rows,
+            lambda m, s, rows: found(m, s, rows.targets, rows.share),
+        )  # fmt: skip
+        self.operations, self.parameters, self.host = self.chain, [self.chain.flat], plan
+        self.radius = float(radius_per_replica(recipe.adversarial, 1, self.chain.flat)) or None
+        self.update = (
+            NumpyAdam(self.chain, plan)
+            if recipe.has_default_optimizer
+            else TorchUpdate(self.parameters, recipe, plan.steps, captured=False)
+        )
+
+    def _rows(self) -> cpu.Rows:
+        batch, share = self.host.next()
+        x = batch.x
+        if scipy.sparse.issparse(x):
+            return cpu.Rows(x.toarray(), None, batch.y.numpy(), share.numpy())  # a batch for so few weights is small
+        mean, variance = x if isinstance(x, Moments) else (x, None)
+        return cpu.Rows(mean.numpy(), None if variance is None else variance.numpy(), batch.y.numpy(), share.numpy())
+
+    def gradient(self) -> None:
+        self.sweep()
+        self.chain.finish_gradient(self.host.kl_per_row)
+        self.host.note_total(self.chain.batch_loss)
+
+    def divergence(self) -> float:
+        return self.chain.divergence()
+
+    def release(self) -> None:
+        self.chain.release()
+
+
+class NumpyAdam:
+    """Adam on the flat parameter of a chain, by the rates of the recipe."""
+
+    optimizer, scheduler = None, None  # none of torch's
+
+    def __init__(self, chain: cpu.NumpyChain, plan: HostPlan) -> None:
+        self.chain, self.plan = chain, plan
+
+    def step(self) -> None:
+        self.chain.adam_(*self.plan.rates(), *ADAM.betas, ADAM.epsilon)
+
+    def after(self) -> None:
+        pass
+
+    @property
+    def averages(self) -> list[Averages]:
+        return [Averages(*parts) for parts in self.chain.averages()]
+
+
+def loss_gradient(likelihood: Likelihood) -> Callable[[cpu.Array, cpu.Array, cpu.Array, cpu.Array], LossGradient]:
+    """A function of latent means and variances (batch, outputs), targets and shares: Σ share · loss and its gradients.
+
+    In closed form where there is one and the numbers are within its limits, else by autograd.
+    """
+    by_autograd, closed = partial(autograd_loss_gradient, likelihood), _closed_form(likelihood)
+    if closed is None:
+        return by_autograd
+
+    def call(m: cpu.Array, s: cpu.Array, y: cpu.Array, share: cpu.Array) -> LossGradient:
+        found = closed(m, s, y, share, *(p.detach().numpy() for p in likelihood.parameters()))
+        return by_autograd(m, s, y, share) if found is None else found
+
+    return call
+
+
+def _closed_form(likelihood: Likelihood) -> ClosedForm | None:
+    """That of the likelihood's own module: a subclass elsewhere may change the loss, and must bring its own."""
+    kind = type(likelihood)
+    home = next(base for base in kind.__mro__ if "closed_form" in vars(base))
+    return likelihood.closed_form() if home.__module__ in (kind.__module__, Likelihood.__module__) else None
+
+
+def autograd_loss_gradient(
+    likelihood: Likelihood, m: cpu.Array, s: cpu.Array, y: cpu.Array, share: cpu.Array
+) -> LossGradient:
+    """The same for any likelihood."""
+    with torch.enable_grad():
+        o_m, o_s = (torch.from_numpy(part).requires_grad_() for part in (m, s))
+        loss = (likelihood.loss(Moments(o_m, o_s), torch.from_numpy(y)) * torch.from_numpy(share)).sum()
+        gradients = torch.autograd.grad(loss, [o_m, o_s, *likelihood.parameters()], materialize_grads=True)
+    by_m, by_s, *by_own = (gradient.numpy() for gradient in gradients)
+    return LossGradient(float(loss.detach()), by_m, by_s, by_own)
+
+
+# On a CUDA device, in Triton -----------------------------------------------------------------------------------------
+
+
+def why_not_triton(model: nn.Module, rows: Rows, prior: Prior | None, recipe: Recipe, on_device: bool) -> str | None:
+    """Why a network is not trained by `TritonChainSteps`; None where it is. `on_device` says that there is a GPU."""
+    dense = rows.x.mean if isinstance(rows.x, Moments) else rows.x
+    if not on_device or not has_triton():
+        return "there is no CUDA device, or no Triton"
+    if isinstance(chain := _chain(model), str):
+        return (
+            "the network is not made of Gaussian Linear layers with ReLU, Sigmoid, Tanh and Dropout between them: "
+            f"{chain}"
+        )
+    if (
+        not isinstance(rows.y, Tensor)
+        or not isinstance(dense, Tensor)
+        or dense.dtype != torch.float32
+        or dense.dim() != 2
+    ):
+        return "inputs are not a dense float32 matrix, or targets are sparse"
+    if not all(p.requires_grad and p.dtype == torch.float32 for p in model.parameters()):
+        return "some parameters are frozen, or not float32"
+    if not recipe.has_default_optimizer:
+        return "the optimizer or the scheduler is not the default one"
+    if recipe.clip_norm is not None or recipe.compile:
+        return "the recipe asks for clipping or compiling"
+    return _why_not_prior(prior)
+
+
+def _chain(model: nn.Module) -> Chain | str:
+    """The layers of a network, each there once, with no dropout at the end; else why not."""
+    if type(model) is not Sequential or has_hooks(model):
+        return "it is not a Sequential, or a hook listens to it"
+    chain = chain_of(list(model))
+    if isinstance(chain, str):
+        return chain
+    if chain.layers[-1].dropout:
+        return "it ends with Dropout"
+    return chain if len({id(layer.linear) for layer in chain.layers}) == len(chain.layers) else "a layer is there twice"
+
+
+class TritonChainSteps(ChainSteps):
+    """Steps of a chain on a CUDA device; the likelihood's own parameters, if any, learn by autograd."""
+
+    def __init__(
+        self, model: nn.Module, likelihood: Likelihood, prior: Prior | None, recipe: Recipe, plan: DevicePlan
+    ) -> None:
+        from torchnpn.kernels import triton  # only here: it is not installed everywhere
+
+        chain = _chain(model)
+        assert isinstance(chain, Chain)
+        super().__init__(model, likelihood, prior, recipe, plan)
+        self.on_device, self.layers = plan, chain.layers
+        self.parameters = [p for module in (model, likelihood) for p in module.parameters()]
+        x = plan.rows.x if isinstance(plan.rows.x, Moments) else Moments(plan.rows.x)
+        layers = [
+            triton.Layer(*_flattened(one.linear, plan.replicas), one.activation, one.dropout) for one in chain.layers
+        ]
+        plain, few = layers[-1].activation == "none", layers[-1].b_m.shape[-1] <= triton.MOST_CLASSES
+        labels = plan.rows.y if type(likelihood) is ScaledSoftmax and plain and few else None
+        self.own = AdamUpdate([p for p in likelihood.parameters() if p.requires_grad], plan.now)
+        self.side = SideStream(plan.device)
+        self.chain = triton.TritonChain(
+            (x.mean, x.variance), plan, chain.dropout, layers, _prior_setting(prior), ADAM,
+            triton.PRECISIONS[recipe.precision], labels, self._loss, self.side,
+        )  # fmt: skip
+        attacked = np.any(recipe.adversarial)
+        self.operations = self.chain
+        self.radius = radius_per_replica(recipe.adversarial, plan.replicas, x.mean) if attacked else None
+        self.update = TritonAdam(self)
+
+    def begin(self) -> None:
+        self.chain.begin()
+
+    def step(self) -> None:
+        self.sweep()
+        self.side.join()
+
+    def _loss(self, m: Tensor, s: Tensor, learning: bool) -> tuple[Tensor, Tensor]:
+        """Gradients by the outputs, by autograd; the likelihood's own parameters take their step at once."""
+        plan, own = self.on_device, self.own
+        with torch.enable_grad():
+            m, s = (part.detach().requires_grad_() for part in (m, s))
+            rows = self.likelihood.loss(Moments(m, s), plan.rows.y[plan.part(plan.order)]) * plan.part(plan.share)
+            g_m, g_s, *by_own = torch.autograd.grad(rows.sum(), [m, s, *own.parameters], materialize_grads=True)
+        if learning:
+            own.apply(by_own)
+            plan.note(rows.detach())
+        return g_m, g_s
+
+
+class TritonAdam:
+    """Adam within the kernels of a chain: all that is left to do is to say where its averages are."""
+
+    optimizer, scheduler = None, None  # none of torch's
+
+    def __init__(self, steps: TritonChainSteps) -> None:
+        self._steps = steps
+
+    def step(self) -> None:
+        """The kernels have done it."""
+
+    def after(self) -> None:
+        pass
+
+    @property
+    def averages(self) -> list[Averages]:
+        """Of the parameters of all layers and of the likelihood."""
+        found = self._steps.own.averages
+        for layer, kept in zip(self._steps.layers, self._steps.chain.averages(), strict=True):
+            for parameter, (first, second) in zip(_tensors(layer.linear), kept, strict=True):
+                found.append(Averages(parameter, first.view_as(parameter), second.view_as(parameter)))
+        return found
+
+
+def _tensors(linear: Linear) -> list[Tensor]:
+    """Mean and log standard deviation of the weights, then of the biases."""
+    assert linear.bias is not None
+    return [*linear.weight.free, *linear.bias.free]
+
+
+def _flattened(linear: Linear, replicas: int) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """The same, with one leading dimension of replicas."""
+    W_m, W_log_std, b_m, b_log_std = (p.detach() for p in _tensors(linear))
+    W_m, W_log_std = (p.view(replicas, *p.shape[-2:]) for p in (W_m, W_log_std))
+    return W_m, W_log_std, b_m.view(replicas, -1), b_log_std.view(replicas, -1)

@@ -1,0 +1,157 @@
+"""Which engine trains a network, and why not a faster one; and the epochs that it computes.
+
+There are two: by autograd (`tape`), for any network, and Gaussian chains (`chain`), in numpy or in Triton. On a GPU the
+steps of either are recorded in a CUDA graph.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from torchnpn import kernels
+from torchnpn.likelihoods import Likelihood
+from torchnpn.nn.replicas import count_replicas
+from torchnpn.nn.sampling import drawing_from
+from torchnpn.priors import Prior
+from torchnpn.training.chain import NumpyChainSteps, TritonChainSteps, why_not_numpy, why_not_triton
+from torchnpn.training.data import Loader, Rows, as_batches
+from torchnpn.training.epoch import DevicePlan, EpochSummary, HostPlan
+from torchnpn.training.graph import CapturedCall
+from torchnpn.training.recipe import Recipe
+from torchnpn.training.steps import Steps
+from torchnpn.training.tape import TapeSteps
+
+_log = logging.getLogger("torchnpn")
+
+
+class Engine:
+    """Epochs of steps; on a CUDA device each step after the first few is a repeated graph, as is an epoch's end."""
+
+    def __init__(self, stepper: Steps, precision: str) -> None:
+        self.stepper, self.plan, self.precision = stepper, stepper.plan, precision
+        recorded = isinstance(self.plan, DevicePlan)
+        self.run = CapturedCall(self._step, self.plan.device, self.plan.generator) if recorded else stepper.step
+        self.close = CapturedCall(self._close, self.plan.device) if recorded else self._close
+
+    @property
+    def name(self) -> str:
+        """Of the way to compute a step, in a word."""
+        return type(self.stepper).__name__
+
+    def _step(self) -> None:
+        with kernels.precision(self.precision), drawing_from(self.plan.generator):
+            self.stepper.step()
+
+    def begin(self, number: int) -> None:
+        """Prepare epoch `number`, counted from zero."""
+        self.plan.begin(number)
+        self.stepper.begin()
+
+    def epoch(self, number: int) -> EpochSummary:
+        """One pass over the rows."""
+        with kernels.precision(self.precision), drawing_from(self.plan.generator):
+            self.begin(number)
+            for _ in range(self.plan.steps):
+                self.run()
+                self.stepper.after()
+            loss, divergence, broken = self.close().tolist()  # the host waits for a GPU here, and nowhere else
+        return EpochSummary(loss, self.plan.last_kl_weight, divergence, bool(broken))
+
+    @torch.no_grad()
+    def _close(self) -> Tensor:  # (3,)
+        broken = torch.stack([p.isnan().any() for p in self.stepper.parameters]).any()
+        parts = (self.plan.loss(), self.stepper.divergence(), broken)
+        return torch.stack([torch.as_tensor(part, dtype=torch.float64, device=self.plan.device) for part in parts])
+
+
+def choose_engine(
+    model: nn.Module,
+    data: Rows | Loader,
+    likelihood: Likelihood,
+    prior: Prior | None,
+    recipe: Recipe,
+    device: torch.device,
+) -> Engine:
+    """The engine for a training."""
+    recorded = recorded_engine(model, data, likelihood, prior, recipe, device)
+    if isinstance(recorded, Engine):
+        return recorded
+    if device.type == "cuda" and isinstance(data, Rows):
+        _log.warning("Training without a CUDA graph, which is slower: %s.", recorded)
+    plan = HostPlan(data, recipe, device)
+    numpy = why_not_numpy_training(model, data, prior, recipe, device) is None
+    kind = NumpyChainSteps if numpy else TapeSteps
+    return Engine(kind(model, likelihood, prior, recipe, plan), recipe.precision)  # type: ignore[arg-type]
+
+
+def recorded_engine(
+    model: nn.Module,
+    data: Rows | Loader,
+    likelihood: Likelihood,
+    prior: Prior | None,
+    recipe: Recipe,
+    device: torch.device,
+) -> Engine | str:
+    """One with steps on the device: on a GPU, or where replicas differ in their rates or rows; else why not."""
+    several = np.ndim(recipe.learning_rate) > 0 or getattr(data, "subsets", None) is not None
+    if not isinstance(data, Rows) or (device.type != "cuda" and not several):
+        if several:
+            raise ValueError("One learning rate for each replica needs data in memory: (x, y), not a DataLoader.")
+        return "the data are a DataLoader" if device.type == "cuda" else f"it trains on {device.type}"
+    try:
+        return device_engine(model, data, likelihood, prior, recipe)
+    except ValueError as reason:
+        if several:
+            raise
+        return str(reason)
+
+
+def why_not_numpy_training(
+    model: nn.Module, data: Rows | Loader, prior: Prior | None, recipe: Recipe, device: torch.device
+) -> str | None:
+    """Why a training is not computed by `NumpyChainSteps`; None where it is."""
+    if not isinstance(data, Rows) or not isinstance(data.y, Tensor):
+        return "the data are a DataLoader, or targets are sparse"
+    return "the recipe asks for compiling" if recipe.compile else why_not_numpy(model, prior, device)
+
+
+def device_engine(
+    model: nn.Module,
+    data: Any,
+    likelihood: Likelihood,
+    prior: Prior | None,
+    recipe: Recipe,
+    *,
+    fused: bool | None = None,
+) -> Engine:
+    """Steps for data on the device: in Triton where that applies, else by autograd; or as `fused` demands.
+
+    Raises:
+        ValueError: If a fused step is demanded for a network that has none, or anything here cannot be recorded.
+    """
+    rows = data if isinstance(data, Rows) else as_batches(data, next(model.parameters()).device)
+    assert isinstance(rows, Rows)
+    rows = rows.with_gathering()
+    on_cuda = rows.y.device.type == "cuda"
+    reason = why_not_triton(model, rows, prior, recipe, on_cuda or "TRITON_INTERPRET" in os.environ)
+    if fused and reason is not None:
+        raise ValueError(f"A fused training step does not apply: {reason}.")
+    replicas, rates = count_replicas(model), np.shape(recipe.learning_rate)
+    if rates not in ((), (replicas,)):
+        raise ValueError(
+            f"Recipe expects one learning rate, or {replicas}, one for each replica of the network, got {rates[0]}."
+        )
+    if rows.subsets is not None and len(rows.subsets) != replicas:
+        raise ValueError(f"subsets expects rows for each of {replicas} replicas, got {len(rows.subsets)}.")
+    if replicas > 1 and any(p.shape[:1] != (replicas,) for m in (model, likelihood) for p in m.parameters()):
+        raise ValueError("replicas share some parameters, of the network or of the likelihood")
+    plan = DevicePlan(rows, recipe, replicas)
+    by_itself = reason is None and on_cuda
+    kind = TritonChainSteps if fused or (fused is None and by_itself) else TapeSteps
+    return Engine(kind(model, likelihood, prior, recipe, plan), recipe.precision)

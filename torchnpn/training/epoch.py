@@ -1,0 +1,189 @@
+"""The steps of an epoch: which rows each of them has, their shares in the loss, and its settings.
+
+A `HostPlan` hands out one batch after the other. A `DevicePlan` never makes the host wait: before an epoch the device
+is given all that its steps will need, and a step finds its own part by a counter that lies on the device too. Such a
+step can be recorded in a CUDA graph once and repeated. On a CPU the same code runs step by step.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from torchnpn.training.data import Batch, Loader, Rows
+from torchnpn.training.recipe import Recipe, adam_rates
+
+
+class EpochSummary(NamedTuple):
+    """What is known at the end of an epoch."""
+
+    loss: float  # the mean of a row, over all replicas
+    kl_weight: float  # β of the last step
+    divergence: float  # the KL, the mean over replicas
+    broken: bool  # whether a weight is not a number
+
+
+def seed_of_epoch(recipe: Recipe, number: int) -> int:
+    """All randomness of an epoch depends on this number alone, so it can be repeated."""
+    return recipe.seed * 1_000_003 + number
+
+
+class HostPlan:
+    """Batches that the host hands out one by one.
+
+    Args:
+        data: Rows in memory, or a DataLoader.
+        recipe: Settings.
+        device: Where batches are to be.
+    """
+
+    def __init__(self, data: Rows | Loader, recipe: Recipe, device: torch.device) -> None:
+        self.data, self.recipe, self.device = data, recipe, device
+        self.steps = data.steps(recipe.batch_size)
+        self.generator = torch.Generator(device)  # of all that layers draw
+        self._even: dict[int, Tensor] = {}  # shares of rows without weights, by their number
+        self._batches: Iterator[Batch]
+
+    def begin(self, number: int) -> None:
+        """Prepare epoch `number`, counted from zero."""
+        seed = seed_of_epoch(self.recipe, number)
+        self.generator.manual_seed(seed)
+        order = torch.randperm(self.data.count, generator=torch.Generator().manual_seed(seed))
+        self._batches = self.data.batches(self.recipe.batch_size, order)
+        self._first, self._step = number * self.steps, -1
+        rates = adam_rates(self.recipe, self.steps, self._first + np.arange(self.steps))
+        self._rates = list(zip(*(part.tolist() for part in np.broadcast_arrays(*rates)), strict=True))
+        self._losses: list[Tensor | float] = []  # read once an epoch
+        self._weights: list[Tensor | float] = []
+
+    def next(self) -> tuple[Batch, Tensor]:
+        """Go to the next step: its rows, and the share of each in the loss."""
+        self._step += 1
+        self.beta: Any = self.recipe.kl_weight((self._first + self._step) / (self.recipe.epochs * self.steps))
+        batch = next(self._batches)
+        if batch.weight is None:
+            self._weights.append(float(batch.rows))
+            if batch.rows not in self._even:
+                self._even[batch.rows] = torch.full((batch.rows,), 1 / batch.rows, device=self.device)
+            return batch, self._even[batch.rows]
+        total = batch.weight.sum()
+        self._weights.append(total)
+        return batch, batch.weight / total.clamp_min(1e-12)
+
+    @property
+    def kl_per_row(self) -> Any:
+        """β/N of this step; an array has one for each replica."""
+        return self.beta / self.data.total_weight
+
+    def rates(self) -> tuple[float, float]:
+        """Adam's rate and correction of this step."""
+        return self._rates[self._step]
+
+    def note(self, losses: Tensor) -> None:
+        """Write down share · loss of the rows of this step, (*replicas, batch)."""
+        self.note_total(losses.sum(-1).mean())
+
+    def note_total(self, loss: Tensor | float) -> None:
+        """Write down their sum."""
+        self._losses.append(loss)
+
+    def loss(self) -> Tensor:
+        """The mean loss of the epoch's rows, over all replicas."""
+        means, weights = (torch.stack([torch.as_tensor(x) for x in part]) for part in (self._losses, self._weights))
+        return (weights * means).sum() / weights.sum()
+
+    @property
+    def last_kl_weight(self) -> float:
+        return float(np.mean(self.beta))
+
+
+class DevicePlan:
+    """The order of rows, their shares in the loss and the schedule of all steps on a device; and what steps leave.
+
+    Args:
+        rows: The data, on the device.
+        recipe: Settings.
+        replicas: How many networks are trained at once; each has an order of rows of its own.
+    """
+
+    def __init__(self, rows: Rows, recipe: Recipe, replicas: int) -> None:
+        self.rows, self.recipe, self.replicas = rows, recipe, replicas
+        self.device, self.batch = rows.y.device, min(recipe.batch_size, rows.count)
+        self.steps = rows.steps(self.batch)
+        length, place = self.steps * self.batch, {"device": self.device}
+        self.order = torch.zeros(replicas, length, dtype=torch.int64, **place)  # beyond the last row: row 0, share 0
+        self.share = torch.zeros(replicas, length, **place)
+        self.schedule = torch.zeros(self.steps, replicas, 3, **place)  # Adam's rate and correction, β/N
+        self.losses = torch.zeros(replicas, length, **place)  # share · loss of each row
+        self.weights = torch.zeros(replicas, self.steps, 1, **place)  # of the rows of each batch
+        self.cursor = torch.zeros(replicas, dtype=torch.int32, **place)  # the step under way
+        self.following = torch.zeros_like(self.cursor)  # the next: kernels write one and read the other
+        self.seed = torch.zeros(1, dtype=torch.int64, **place)
+        self.generator = torch.Generator(self.device)  # of the order of rows, and then of all that layers draw
+        self.last_kl_weight = 0.0  # β of the last step
+        self._each = torch.arange(replicas, **place)
+
+    def begin(self, number: int) -> None:
+        """Fill in epoch `number`, counted from zero."""
+        seed = seed_of_epoch(self.recipe, number)
+        self.generator.manual_seed(seed)
+        count = self.rows.count
+        drawn = torch.rand(self.replicas, count, device=self.device, generator=self.generator).argsort(-1)
+        self.order[:, :count] = drawn if self.rows.subsets is None else self.rows.subsets.gather(1, drawn)
+        present = torch.zeros_like(self.share)
+        present[:, :count] = 1.0 if self.rows.weight is None else self.rows.weight[self.order[:, :count]].to(present)
+        batches = present.view(self.replicas, self.steps, self.batch)
+        weight = batches.sum(-1, keepdim=True)
+        self.share.copy_((batches / weight.clamp_min(1e-12)).view_as(self.share))
+        self.weights.copy_(weight)
+        numbers = schedule(self.recipe, number, self.steps, self.rows.total_weight, self.replicas)
+        self.schedule.copy_(torch.from_numpy(numbers))
+        self.last_kl_weight = float(numbers[-1, :, 2].mean() * self.rows.total_weight)
+        self.following.zero_()
+        self.seed.fill_(seed * self.steps)
+
+    def part(self, per_step: Tensor) -> Tensor:  # (R, steps · batch) -> (R, batch)
+        """The part of this step."""
+        return per_step.view(self.replicas, self.steps, self.batch)[self._each, self.cursor]
+
+    def next(self) -> tuple[Batch, Tensor]:
+        """Go to the next step: its rows, (R, batch, …) where there are replicas, and the share of each in the loss."""
+        self.cursor.copy_(self.following)
+        rows, share = self.part(self.order), self.part(self.share)
+        rows, share = (rows, share) if self.replicas > 1 else (rows[0], share[0])
+        return self.rows.take(rows)._replace(weight=None), share
+
+    def now(self) -> Tensor:  # (R, 3)
+        """Rate, correction and β/N of this step."""
+        return self.schedule[self.cursor, self._each]
+
+    @property
+    def kl_per_row(self) -> Tensor:  # (R,)
+        """β/N of this step."""
+        return self.now()[:, 2]
+
+    def note(self, losses: Tensor) -> None:
+        """Write down share · loss of the rows of this step, and that it is done."""
+        per_step = self.losses.view(self.replicas, self.steps, self.batch)
+        per_step[self._each, self.cursor] = losses.view(self.replicas, -1).to(self.losses)
+        self.following.copy_(self.cursor + 1)
+
+    def loss(self) -> Tensor:
+        """The mean loss of the epoch's rows, over all replicas."""
+        batches = self.losses.view(self.replicas, self.steps, self.batch)
+        return (batches * self.weights).sum() / self.weights.sum()
+
+
+def schedule(
+    recipe: Recipe, number: int, steps: int, rows: float, replicas: int
+) -> np.ndarray[Any, np.dtype[np.float32]]:  # (steps, R, 3)
+    """For each step of epoch `number` and each replica: Adam's rate and correction (`adam_rates`), and β/N."""
+    taken = number * steps + np.arange(steps)
+    rate, correction = adam_rates(recipe, steps, taken[:, None])
+    beta = [np.broadcast_to(recipe.kl_weight(t / (recipe.epochs * steps)), (replicas,)) for t in taken.tolist()]
+    parts = (np.broadcast_to(part, (steps, replicas)) for part in (rate, correction, np.stack(beta) / rows))
+    return np.stack(list(parts), axis=-1).astype(np.float32)
