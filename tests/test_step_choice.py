@@ -14,6 +14,7 @@ from torchnpn import likelihoods, nn, priors
 from torchnpn.training import cosine, engine
 from torchnpn.training.data import Rows
 from torchnpn.training.engine import device_engine
+from torchnpn.training.epoch import HostPlan
 from torchnpn.training.tape import TapeSteps
 
 pytest.importorskip("triton")
@@ -122,3 +123,13 @@ def test_training_without_a_graph_on_a_gpu_is_logged_once(monkeypatch, caplog):
     assert chosen.name == "TapeSteps"
     reason = "replicas have more than one leading dimension"
     assert caplog.messages == [f"Training without a CUDA graph, which is slower: {reason}."]
+
+
+def test_the_host_sums_up_losses_where_the_network_is():
+    """Losses lie on the device, weights of rows on the host; on "meta" a mix of the two would fail as on a GPU."""
+    plan = HostPlan(Rows(*dataset()), recipe(), torch.device("cpu"))
+    plan.begin(0)
+    plan.next()
+    plan.device = torch.device("meta")
+    plan.note(torch.zeros(8, device="meta"))
+    assert plan.loss().device.type == "meta"

@@ -205,8 +205,10 @@ def loss_gradient(likelihood: Likelihood) -> Callable[[cpu.Array, cpu.Array, cpu
     if closed is None:
         return by_autograd
 
+    parameters = list(likelihood.parameters())
+
     def call(m: cpu.Array, s: cpu.Array, y: cpu.Array, share: cpu.Array) -> LossGradient:
-        found = closed(m, s, y, share, *(p.detach().numpy() for p in likelihood.parameters()))
+        found = closed(m, s, y, share, *[p.detach().numpy() for p in parameters])
         return by_autograd(m, s, y, share) if found is None else found
 
     return call

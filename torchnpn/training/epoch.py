@@ -43,7 +43,7 @@ class HostPlan:
 
     def __init__(self, data: Rows | Loader, recipe: Recipe, device: torch.device) -> None:
         self.data, self.recipe, self.device = data, recipe, device
-        self.steps = data.steps(recipe.batch_size)
+        self.steps, self.total_weight = data.steps(recipe.batch_size), data.total_weight
         self.generator = torch.Generator(device)  # of all that layers draw
         self._even: dict[int, Tensor] = {}  # shares of rows without weights, by their number
         self._batches: Iterator[Batch]
@@ -66,10 +66,11 @@ class HostPlan:
         self.beta: Any = self.recipe.kl_weight((self._first + self._step) / (self.recipe.epochs * self.steps))
         batch = next(self._batches)
         if batch.weight is None:
-            self._weights.append(float(batch.rows))
-            if batch.rows not in self._even:
-                self._even[batch.rows] = torch.full((batch.rows,), 1 / batch.rows, device=self.device)
-            return batch, self._even[batch.rows]
+            rows = batch.rows
+            self._weights.append(float(rows))
+            if rows not in self._even:
+                self._even[rows] = torch.full((rows,), 1 / rows, device=self.device)
+            return batch, self._even[rows]
         total = batch.weight.sum()
         self._weights.append(total)
         return batch, batch.weight / total.clamp_min(1e-12)
@@ -77,7 +78,7 @@ class HostPlan:
     @property
     def kl_per_row(self) -> Any:
         """β/N of this step; an array has one for each replica."""
-        return self.beta / self.data.total_weight
+        return self.beta / self.total_weight
 
     def rates(self) -> tuple[float, float]:
         """Adam's rate and correction of this step."""
@@ -93,8 +94,14 @@ class HostPlan:
 
     def loss(self) -> Tensor:
         """The mean loss of the epoch's rows, over all replicas."""
-        means, weights = (torch.stack([torch.as_tensor(x) for x in part]) for part in (self._losses, self._weights))
+        means, weights = self._stacked(self._losses), self._stacked(self._weights)
         return (weights * means).sum() / weights.sum()
+
+    def _stacked(self, numbers: list[Tensor | float]) -> Tensor:
+        """Numbers of the host, or of the device, on the device."""
+        if all(isinstance(x, float) for x in numbers):
+            return torch.tensor(numbers, device=self.device)
+        return torch.stack([torch.as_tensor(x, device=self.device) for x in numbers])
 
     @property
     def last_kl_weight(self) -> float:
