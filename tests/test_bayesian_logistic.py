@@ -13,7 +13,8 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from torchnpn import BayesianLogisticRegression
-from torchnpn.estimators import bayesian_logistic, logistic_posterior
+from torchnpn.logistic import posterior as logistic_posterior
+from torchnpn.logistic import regression as bayesian_logistic
 
 METHODS = ("laplace", "variational")
 NODES, MASSES = np.polynomial.hermite_e.hermegauss(80)

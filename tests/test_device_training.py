@@ -12,8 +12,9 @@ from device_cases import FEATURES, OUTPUTS, ROWS, dataset, network, normal, reas
 
 from torchnpn import likelihoods, nn, priors
 from torchnpn.moments import Moments
-from torchnpn.training import constant, cosine, optimizer_state
+from torchnpn.training import constant, cosine
 from torchnpn.training.chain import TritonChainSteps
+from torchnpn.training.checkpoints import optimizer_state
 from torchnpn.training.engine import device_engine
 from torchnpn.training.graph import CapturedCall, SideStream, captured
 from torchnpn.training.tape import TapeSteps

@@ -7,7 +7,7 @@ import pytest
 import torch
 from sklearn.exceptions import NotFittedError
 
-import torchnpn.estimators.logistic_posterior as logistic_posterior
+import torchnpn.logistic.posterior as logistic_posterior
 from torchnpn import (
     BayesianLogisticRegression,
     DocumentAutoencoder,

@@ -22,6 +22,7 @@ LAYERS = (  # from the bottom up; a module imports from layers below its own
     ("likelihoods", "priors"),
     ("training",),
     ("estimators",),
+    ("logistic",),
     ("documents", "links"),
     ("tables",),
     ("demo",),

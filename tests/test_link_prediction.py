@@ -14,10 +14,10 @@ from sklearn.linear_model import LogisticRegression
 
 from torchnpn import BayesianLogisticRegression, Moments
 from torchnpn.datasets.splits import node_split
-from torchnpn.estimators.logistic_posterior import Rows, fit_posterior
 from torchnpn.links import LinkPredictor, predictor
 from torchnpn.links.features import FEATURES, NORMALISATIONS, uncertain_products
 from torchnpn.links.pairs import negative_pairs
+from torchnpn.logistic.posterior import Rows, fit_posterior
 from torchnpn.metrics.links import link_positions, link_quality
 from torchnpn.moments import JointMoments
 

@@ -9,7 +9,6 @@ if TYPE_CHECKING:
     from torchnpn import datasets, estimators, families, io, likelihoods, maps, metrics, nn, priors, training
     from torchnpn.documents import DocumentAutoencoder
     from torchnpn.estimators import (
-        BayesianLogisticRegression,
         NPNAutoencoder,
         NPNClassifier,
         NPNRegressor,
@@ -17,6 +16,7 @@ if TYPE_CHECKING:
     )
     from torchnpn.io import load, save
     from torchnpn.links import LinkPredictor
+    from torchnpn.logistic import BayesianLogisticRegression
     from torchnpn.moments import Moments
     from torchnpn.priors import kl
     from torchnpn.training import History, Recipe, explain, train
@@ -51,12 +51,10 @@ __all__ = [
 __version__ = "0.1.0"
 _HOMES = {  # of the names that are not modules
     "documents": ("DocumentAutoencoder",),
-    "estimators": (
-        *("BayesianLogisticRegression", "NPNAutoencoder", "NPNClassifier", "NPNRegressor"),
-        "Predictive",
-    ),
+    "estimators": ("NPNAutoencoder", "NPNClassifier", "NPNRegressor", "Predictive"),
     "io": ("load", "save"),
     "links": ("LinkPredictor",),
+    "logistic": ("BayesianLogisticRegression",),
     "moments": ("Moments",),
     "priors": ("kl",),
     "training": ("History", "Recipe", "explain", "train"),

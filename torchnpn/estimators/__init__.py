@@ -1,7 +1,6 @@
 """scikit-learn estimators: arrays and frames in, distributions out."""
 
 from torchnpn.estimators.autoencoder import NPNAutoencoder
-from torchnpn.estimators.bayesian_logistic import BayesianLogisticRegression
 from torchnpn.estimators.classifier import NPNClassifier
 from torchnpn.estimators.predictive import ArrayMoments, ArrayVarianceParts, ClassPredictive, Interval, Predictive
 from torchnpn.estimators.regressor import NPNRegressor
@@ -9,7 +8,6 @@ from torchnpn.estimators.regressor import NPNRegressor
 __all__ = [
     "ArrayMoments",
     "ArrayVarianceParts",
-    "BayesianLogisticRegression",
     "ClassPredictive",
     "Interval",
     "NPNAutoencoder",

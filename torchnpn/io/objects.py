@@ -28,7 +28,7 @@ _CLASSES = {  # with `_state()` -> (plain values, arrays) and `_from_state(plain
     "NPNAutoencoder": "torchnpn.estimators",
     "NPNClassifier": "torchnpn.estimators",
     "NPNRegressor": "torchnpn.estimators",
-    "BayesianLogisticRegression": "torchnpn.estimators",
+    "BayesianLogisticRegression": "torchnpn.logistic",
     "LinkPredictor": "torchnpn.links",
     "TableModel": "torchnpn.tables",
 }

@@ -142,7 +142,7 @@ class Likelihood(nn.Module):
         return self._row_loss(o, y)
 
     def closed_form(self) -> losses.ClosedForm | None:
-        """Its loss with gradients in numpy (`kernels.cpu.losses`), if there is one; for training small networks."""
+        """Its loss with gradients in plain numpy (`kernels.cpu.losses`), if any; for training small networks."""
         return None
 
     def predict(self, o: Moments) -> Distribution:

@@ -15,13 +15,13 @@ from torch import Tensor
 
 from torchnpn.estimators import state
 from torchnpn.estimators.atomic import all_or_nothing
-from torchnpn.estimators.logistic_posterior import Rows, fit_posterior
 from torchnpn.estimators.predictive import ArrayMoments
 from torchnpn.estimators.validation import check_choice, check_flag, generator_of, is_number, short
 from torchnpn.links import files, scores
 from torchnpn.links.codes import checked_codes, checked_traits
 from torchnpn.links.features import FEATURES, NORMALISATIONS, FeatureMap, PairFeatures, with_sums, with_traits
 from torchnpn.links.pairs import checked_nodes, checked_pairs, links_among, negative_pairs
+from torchnpn.logistic import Rows, fit_posterior
 from torchnpn.maps import accurate
 from torchnpn.moments import JointMoments, Moments
 from torchnpn.training import resolve_device

@@ -1,6 +1,6 @@
 """Training: one loop for all networks, with recipes, early stopping and checkpoints."""
 
-from torchnpn.training.checkpoint import CheckpointError
+from torchnpn.training.checkpoints.files import CheckpointError
 from torchnpn.training.explanation import Explanation, explain
 from torchnpn.training.graph import captured
 from torchnpn.training.history import Epoch, History

@@ -18,7 +18,6 @@ from torchnpn.estimators import state
 from torchnpn.estimators.atomic import all_or_nothing
 from torchnpn.estimators.inputs import check_variance, largest_of
 from torchnpn.estimators.labels import distinct_labels
-from torchnpn.estimators.logistic_posterior import Posterior, Rows, fit_posterior, linear_moments
 from torchnpn.estimators.predictive import ArrayMoments
 from torchnpn.estimators.validation import (
     check_choice,
@@ -31,6 +30,7 @@ from torchnpn.estimators.validation import (
     score_weight,
     short,
 )
+from torchnpn.logistic.posterior import Posterior, Rows, fit_posterior, linear_moments
 from torchnpn.maps import accurate
 from torchnpn.moments import Moments
 

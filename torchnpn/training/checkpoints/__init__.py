@@ -1,0 +1,1 @@
+"""Checkpoints of `train`: the file, the fingerprint of a training, and one state of optimizers for all engines."""
