@@ -41,7 +41,7 @@ test-newest: ## all tests with the newest torch, pandas and others, in .venv-new
 	@$(NEWEST)/bin/python $(TESTS)
 
 fuzz: .venv/.installed ## the fuzz tests with FUZZ (20) times as many random inputs; about an hour
-	@TORCHNPN_FUZZ=$(FUZZ) $(PYTEST) tests/test_fuzz_*.py
+	@TORCHNPN_FUZZ=$(FUZZ) $(PYTEST) tests/fuzz
 
 lint: .venv/.installed ## style, format and types
 	@$(BIN)/ruff check --quiet .

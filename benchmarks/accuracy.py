@@ -19,16 +19,9 @@ from typing import Any
 ROOT = Path(__file__).resolve().parent.parent
 sys.path[:0] = [str(ROOT), str(ROOT / "tests")]
 
-import bounds
-import cases
-import closed_forms
-import map_cases
 import numpy as np
-import reference
-import test_gaussian_maps
-import test_linear
-import test_saturating
 import torch
+from support import bounds, cases, closed_forms, map_cases, reference
 
 from benchmarks import numerics_page, printed, records
 from torchnpn import maps
@@ -70,7 +63,7 @@ def largest(error: Array, unit: Array, where: Array) -> float:
 
 
 def gaussian_row(name: str, call: Callable[[Moments], Moments], form: str, kind: str) -> Row:
-    """One map of a Gaussian variable over the grid of tests/reference.py, where its moments exist and fit the type."""
+    """One map of a Gaussian variable over the grid of `reference`, where its moments exist and fit the type."""
     case = next(case for case in map_cases.CASES if case.name == name)
     exact = reference.table(case.reference)
     o = map_cases.grid(TYPES[kind])
@@ -86,9 +79,9 @@ def gaussian_row(name: str, call: Callable[[Moments], Moments], form: str, kind:
 
 
 def family_row(case: cases.Case, call: Callable[[Any, float], Moments], form: str, kind: str) -> Row:
-    """The saturating activation of one family over the grids of tests/cases.py, both rates τ together."""
+    """The saturating activation of one family over the grids of tests/support/cases.py, both rates τ together."""
     member = case.grid(TYPES[kind])
-    exact = [test_saturating.exact_moments(case, member, tau) for tau in TAUS]
+    exact = [cases.exact_moments(case, member, tau) for tau in TAUS]
     mean, variance = (np.concatenate(part) for part in zip(*exact, strict=True))
     got = [call(member, tau) for tau in TAUS]
     a = Moments(*(torch.cat(part) for part in zip(*got, strict=True)))
@@ -98,7 +91,7 @@ def family_row(case: cases.Case, call: Callable[[Any, float], Moments], form: st
 
 
 def max2_row(kind: str) -> Row:
-    points = test_gaussian_maps.max2_points()
+    points = map_cases.max2_points()
     exact = closed_forms.max2(points)
     m_1, s_1, m_2, s_2 = torch.tensor(points, dtype=TYPES[kind]).T
     a = maps.max2(Moments(m_1, s_1), Moments(m_2, s_2))
@@ -129,7 +122,7 @@ def operation_rows() -> list[Row]:
 def softmax_rows() -> list[Row]:
     """|error| of the probabilities, the largest at each logit variance."""
     worst = dict.fromkeys(bounds.SOFTMAX, 0.0)
-    for variance, m, s in test_linear.softmax_cases():
+    for variance, m, s in map_cases.softmax_cases():
         exact = np.stack([reference.softmax_mean(*row) for row in zip(m.astype(float), s.astype(float), strict=True)])
         p = maps.softmax_mean(Moments(torch.tensor(m), torch.tensor(s))).double().numpy()
         worst[variance] = max(worst[variance], float(np.abs(p - exact).max()))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-import bounds
+from support import bounds
 
 Record = dict[str, Any]
 Row = dict[str, Any]
@@ -121,10 +121,11 @@ def _how(record: Record) -> Iterable[str]:
     yield "## How it was measured\n"
     yield (
         f"Gaussian inputs: {m['points']} means in [{m['low']:g}, {m['high']:g}] times {s['points']} variances, zero "
-        f"and {_figure(s['smallest'])} to {_figure(s['high'])}. Families: the grids of `tests/cases.py`, parameters "
-        "over seven decades and more. Exact values: textbook formulas in 70 or 80 digits, or quadrature checked "
-        "against them, in `tests/reference.py`, which shares no code with the library; the bounds are in "
-        "`tests/bounds.py`. Relative errors are taken where the variance exceeds "
+        f"and {_figure(s['smallest'])} to {_figure(s['high'])}. Families: the grids of "
+        "`tests/support/cases.py`, parameters over seven decades and more. Exact values: textbook formulas in 70 or "
+        "80 digits, or quadrature checked "
+        "against them, in `tests/support/reference.py`, which shares no code with the library; the bounds are in "
+        "`tests/support/bounds.py`. Relative errors are taken where the variance exceeds "
         f"{_figure(record['configuration']['negligible_variance'])}.\n"
     )
     yield (

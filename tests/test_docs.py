@@ -7,8 +7,8 @@ import subprocess
 import sys
 from pathlib import Path
 
-import bounds
 import pytest
+from support import bounds
 
 import torchnpn
 from benchmarks import numerics_page, step

@@ -2,55 +2,11 @@
 
 from __future__ import annotations
 
-import html
-import json
-import shutil
-import subprocess
-from pathlib import Path
-
 import numpy as np
 import pytest
-from test_plots import assert_stands_alone
+from support.pages import BROWSER, DARK, LIGHT, assert_stands_alone, looked_at
 
 from torchnpn import plots, report
-
-BROWSER = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
-FLAGS = [
-    "--headless",
-    "--no-sandbox",
-    "--disable-gpu",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
-    "--no-first-run",
-    "--hide-scrollbars",
-    "--enable-logging=stderr",
-    "--virtual-time-budget=5000",
-    "--dump-dom",
-]
-DARK, LIGHT = 0, 1  # the browser's numbers
-
-# The page stands in a frame of the width of a screen; what is found there becomes the text of the page around it.
-FRAME = """<!doctype html><body>
-<iframe id="f" style="width: {width}px; height: 900px; border: 0" srcdoc="{page}"></iframe>
-<script>onload = () => {{
-  const inner = document.getElementById("f").contentDocument, root = inner.documentElement
-  const figures = {{
-    width: root.clientWidth, reach: root.scrollWidth,
-    background: getComputedStyle(inner.body).backgroundColor,
-    images: [...inner.images].map(image => [image.complete && image.naturalWidth, image.clientWidth]),
-  }}
-  document.body.outerHTML = "<body><pre>" + JSON.stringify(figures) + "</pre>"
-}}</script>"""
-
-
-def looked_at(page: str, folder: Path, width: int, scheme: int) -> dict:
-    """What a browser makes of a page on a screen of that width."""
-    (path := folder / "frame.html").write_text(FRAME.format(width=width, page=html.escape(page)), encoding="utf-8")
-    command = [BROWSER, *FLAGS, f"--blink-settings=preferredColorScheme={scheme}", f"--user-data-dir={folder / 'user'}"]
-    shown = subprocess.run([*command, path.as_uri()], capture_output=True, text=True)
-    assert "CONSOLE" not in shown.stderr
-    return json.loads(html.unescape(shown.stdout).partition("<pre>")[2].partition("</pre>")[0])
 
 
 def page() -> str:

@@ -14,7 +14,7 @@ import torch
 from npn_studies import bench
 from npn_studies.bench import clock, contest, ours, plan, rivals, table, task, ways
 from npn_studies.bench.figure import growth
-from test_plots import size as png_size
+from support.pages import png_size
 from torch.nn import functional
 from typer.testing import CliRunner
 

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 import scipy.sparse
 from npn_studies.datasets import Documents, citations, documents, texts, words
-from served import empty_cache, served
+from support.served import empty_cache, served
 
 from torchnpn import datasets
 from torchnpn.datasets import catalogue, store

@@ -8,9 +8,8 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from commands import BARE, QUICK, done, filled, frame, refused, run
-from test_plots import assert_stands_alone
-from test_report import BROWSER, DARK, looked_at
+from support.commands import BARE, QUICK, done, filled, frame, refused, run
+from support.pages import BROWSER, DARK, assert_stands_alone, looked_at
 
 import torchnpn as npn
 from torchnpn import datasets, io, table_files, tables

@@ -16,7 +16,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from commands import BARE, QUICK, filled, frame, refused, run
+from support.commands import BARE, QUICK, filled, frame, refused, run
 
 import torchnpn as npn
 from torchnpn import io, table_files, tables

@@ -11,7 +11,7 @@ from functools import partial
 import numpy as np
 import pytest
 import torch
-from test_plots import assert_stands_alone
+from support.pages import assert_stands_alone
 from typer.testing import CliRunner
 
 import torchnpn

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from served import ARRAYS, empty_cache, tiny_server
+from support.served import ARRAYS, empty_cache, tiny_server
 
 from torchnpn import datasets
 from torchnpn.datasets import insurance, store

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from served import ARRAYS, TEXTS, TINY, Server, empty_cache, files, tiny_server
+from support.served import ARRAYS, TEXTS, TINY, Server, empty_cache, files, tiny_server
 
 from torchnpn import datasets
 from torchnpn.datasets import catalogue, store, uci

@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import scipy.stats
-from served import empty_cache, files, served
+from support.served import empty_cache, files, served
 from typer.testing import CliRunner
 
 from torchnpn import datasets

@@ -7,12 +7,12 @@ import pandas as pd
 import pytest
 import scipy.sparse
 import scipy.special
-from autoencoders import FAST, NETWORKS, each_network
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 from sklearn.feature_extraction.text import CountVectorizer
 from sklearn.pipeline import make_pipeline
 from sklearn.utils.estimator_checks import parametrize_with_checks
+from support.autoencoders import FAST, NETWORKS, each_network
 
 from torchnpn import DocumentAutoencoder, io
 

@@ -13,8 +13,8 @@ import safetensors
 import safetensors.torch
 import scipy.sparse
 import torch
-from autoencoders import FAST, each_network
-from states import assert_same_state
+from support.autoencoders import FAST, each_network
+from support.states import assert_same_state
 
 import torchnpn as npn
 from torchnpn import DocumentAutoencoder, io
@@ -53,7 +53,7 @@ def test_names_of_words_come_back(tmp_path):
 
 def test_a_table_of_the_first_files_still_loads(tmp_path):
     """Before version 0.1 files had no family, loss or settings for words, and said what activation and rates were."""
-    content = (Path(__file__).parent / "early_files" / "table.npn").read_bytes()
+    content = (Path(__file__).parents[1] / "io" / "early_files" / "table.npn").read_bytes()
     (path := tmp_path / "model.npn").write_bytes(content)
     before = npn.load(path)
 

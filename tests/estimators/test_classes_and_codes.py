@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pandas as pd
 import pytest
 import scipy.sparse
 import scipy.stats
@@ -90,3 +91,10 @@ def test_autoencoder_takes_sparse_rows():
     model = NPNAutoencoder(hidden=(6, 3), max_epochs=3, random_state=0).fit(rows)
     np.testing.assert_allclose(model.transform(rows), model.transform(rows.toarray()), rtol=1e-4, atol=1e-6)
     assert model.score_samples(rows).shape == (60,)
+
+
+def test_rows_of_a_frame_are_scored_by_their_names():
+    """Without scikit-learn's warning that X has no names, which pytest would make an error."""
+    frame = pd.DataFrame(np.random.default_rng(0).normal(size=(30, 3)), columns=list("abc"))
+    model = npn.NPNAutoencoder(hidden=(4,), max_epochs=2, random_state=0).fit(frame)
+    assert model.score_samples(frame).shape == (30,)

@@ -7,9 +7,9 @@ import pickle
 import numpy as np
 import pytest
 import scipy.sparse
-import target_cases
 import torch
 from sklearn.base import clone
+from support import target_cases
 
 from torchnpn import io
 from torchnpn.estimators import NPNClassifier, NPNRegressor, ensemble

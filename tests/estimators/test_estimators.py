@@ -7,7 +7,6 @@ import pickle
 import numpy as np
 import pytest
 import scipy.sparse
-import target_cases
 import torch
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
@@ -15,6 +14,7 @@ from sklearn.model_selection import GridSearchCV, cross_val_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer, StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
+from support import target_cases
 
 from torchnpn import NPNAutoencoder, NPNClassifier, NPNRegressor
 from torchnpn.estimators import plan

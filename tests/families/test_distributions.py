@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import cases
 import numpy as np
 import pytest
 import torch
+from support import cases
 
 from torchnpn import families
 from torchnpn.families import Distribution

@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 import warnings
 
-import cases
 import mpmath as mp
 import numpy as np
 import pytest
@@ -13,6 +12,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import integrate, stats
+from support import cases
 
 from torchnpn import families
 from torchnpn.families import Gamma, Gaussian, GaussianScaleMixture, NegativeBinomial, Pareto, Poisson, kl

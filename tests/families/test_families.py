@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import warnings
 
-import cases
 import mpmath as mp
 import numpy as np
 import pytest
@@ -12,6 +11,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
+from support import cases
 
 from torchnpn import families
 from torchnpn.families import ExponentialFamily

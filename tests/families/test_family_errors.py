@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import cases
 import pytest
 import torch
+from support import cases
 from test_families import moments
 
 from torchnpn import families

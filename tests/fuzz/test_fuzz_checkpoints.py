@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 import safetensors.torch
 import torch
-from fuzzing import generator, rounds
-from model_mutations import changed, with_changed_tensor
+from support.fuzzing import generator, rounds
+from support.model_mutations import changed, with_changed_tensor
+from support.trainings import data, network, run, same
 from test_fuzz_model_files import packed
-from trainings import data, network, run, same
 
 from torchnpn import priors
 from torchnpn.training import CheckpointError

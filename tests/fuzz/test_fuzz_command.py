@@ -9,8 +9,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet
 import pytest
-from commands import BARE, done, filled, run
-from fuzzing import generator, rounds
+from support.commands import BARE, done, filled, run
+from support.fuzzing import generator, rounds
 
 OPTIONS = (
     *("--family", "--hidden", "--epochs", "--members", "--validation", "--max-rows", "--seed", "--device", "--drop"),

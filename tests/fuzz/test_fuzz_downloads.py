@@ -12,9 +12,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from fuzzing import generator, rounds
-from lying_servers import BODY, CHUNKED, LIES, lying, sends, with_length
-from served import ARRAYS, TINY, empty_cache, files
+from support.fuzzing import generator, rounds
+from support.lying_servers import BODY, CHUNKED, LIES, lying, sends, with_length
+from support.served import ARRAYS, TINY, empty_cache, files
 
 from torchnpn import datasets
 from torchnpn.datasets import catalogue, images, store, uci

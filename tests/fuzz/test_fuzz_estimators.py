@@ -9,8 +9,8 @@ import pandas as pd
 import pytest
 import scipy.sparse
 import torch
-from fuzzing import generator, rounds
 from sklearn.exceptions import ConvergenceWarning
+from support.fuzzing import generator, rounds
 
 from torchnpn import (
     BayesianLogisticRegression,

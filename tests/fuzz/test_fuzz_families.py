@@ -6,13 +6,13 @@ of scipy gives the value, it is compared.
 
 from __future__ import annotations
 
-import cases
 import mpmath as mp
 import numpy as np
 import pytest
 import torch
-from fuzzing import generator, rounds
 from scipy import stats
+from support import cases
+from support.fuzzing import generator, rounds
 from torch.distributions import constraints
 
 from torchnpn import families
@@ -280,7 +280,7 @@ def test_log_densities_match_textbooks_at_400_digits(name, record_property):
 
 @pytest.mark.parametrize("t", [1e-12, 1e-3, 0.5, 4.0, 15.9, 16.0, 33.3, 1e3, 1e7, 1e12, 1e100, 1e300])
 def test_powers_of_beta_variables_take_bounded_work(t, record_property):
-    """log E x^t and its gap, to ten digits, for any exponent: none of them is counted up to."""
+    """log E x^t and its gap, to nine digits, for any exponent: none of them is counted up to."""
     rng, n = generator(f"beta {t}"), rounds(12)
     c, d = wide(rng, n, -100, 100), wide(rng, n, -100, 100)
     member = families.Beta(*double(c, d))
@@ -289,8 +289,8 @@ def test_powers_of_beta_variables_take_bounded_work(t, record_property):
         for c_, d_, once, gap in rows:
             a, b, tau = mp.mpf(c_), mp.mpf(d_), mp.mpf(t)
             exact = [_log_beta(a + k * tau, b) - _log_beta(a, b) for k in (1, 2)]
-            assert abs(once - exact[0]) <= 1e-10 * abs(exact[0]) + 1e-300
-            assert abs(gap - (exact[1] - 2 * exact[0])) <= 1e-10 * abs(exact[1] - 2 * exact[0]) + 1e-290
+            assert abs(once - exact[0]) <= 1e-9 * abs(exact[0]) + 1e-300
+            assert abs(gap - (exact[1] - 2 * exact[0])) <= 1e-9 * abs(exact[1] - 2 * exact[0]) + 1e-290
     record_property("inputs", n)
 
 

@@ -5,11 +5,11 @@ Losses, gradients, predictions and parts of the variance are finite; the numpy t
 
 from __future__ import annotations
 
-import cases
 import numpy as np
 import pytest
 import torch
-from fuzzing import generator, rounds
+from support import cases
+from support.fuzzing import generator, rounds
 from test_fuzz_families import every_type, members, positive, real, unit, values
 from torch.distributions import constraints
 

@@ -7,10 +7,10 @@ from typing import NamedTuple
 import numpy as np
 import pytest
 import torch
-from fuzzing import generator, rounds
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from map_cases import CASES, each, gradients
+from support.fuzzing import generator, rounds
+from support.map_cases import CASES, each, gradients
 from torch import Tensor
 
 from torchnpn import families, kernels, maps, nn

@@ -17,10 +17,10 @@ import numpy as np
 import pytest
 import safetensors.torch
 import torch
-from fuzzing import generator, rounds
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from model_mutations import asked, changed, models, with_changed_tensor
+from support.fuzzing import generator, rounds
+from support.model_mutations import asked, changed, models, with_changed_tensor
 
 from torchnpn import io, nn
 from torchnpn.estimators import NPNClassifier
@@ -441,7 +441,7 @@ def test_no_file_takes_much_memory(tmp_path):
     for name, content in BOMBS.items():
         (tmp_path / name).write_bytes(content())
     paths = sorted(tmp_path.iterdir(), key=lambda path: path.stat().st_size)
-    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parent.parent), "OMP_NUM_THREADS": "1"}
+    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2]), "OMP_NUM_THREADS": "1"}
     result = subprocess.run([sys.executable, "-c", MEASURE, *paths], env=environment, capture_output=True, check=True)
     for path, grown in zip(paths, map(int, result.stdout.split()), strict=True):
         assert grown < 100 + 8 * path.stat().st_size / 2**20, path.name  # MiB

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-import target_cases
 from sklearn.exceptions import NotFittedError
-from states import assert_same_state
+from support import target_cases
+from support.states import assert_same_state
 
 from torchnpn import LinkPredictor, NPNAutoencoder, NPNClassifier, NPNRegressor, io
 

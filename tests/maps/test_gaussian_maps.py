@@ -1,12 +1,10 @@
 """Moment maps of a Gaussian input keep the table of bounds, in float32 and float64."""
 
-import bounds
-import closed_forms
 import numpy as np
 import pytest
-import reference
 import torch
-from map_cases import CONVERGENT, each, grid
+from support import bounds, closed_forms, map_cases, reference
+from support.map_cases import CONVERGENT, each, grid
 
 from torchnpn import maps
 from torchnpn.moments import Moments
@@ -149,18 +147,9 @@ def test_paper_variance_has_its_floor_at_zero_variance():
     assert (maps.sigmoid(Moments(m, torch.zeros_like(m))).variance == 0).all()
 
 
-def max2_points(count: int = 400) -> np.ndarray:
-    """Rows (m1, s1, m2, s2), float32 numbers, variances over eight decades."""
-    rng = np.random.default_rng(0)
-    points = np.stack([rng.normal(size=(count, 2)) * 5, 10 ** rng.uniform(-5, 3, (count, 2))], -1).reshape(count, 4)
-    points[:20, 2] = points[:20, 0]  # ties
-    points[20:40, 1::2] *= 1e-4
-    return points.astype(np.float32).astype(float)
-
-
 @pytest.mark.parametrize(("dtype", "rtol"), [(torch.float32, 5e-6), (torch.float64, 1e-12)])
 def test_max2_is_clarks_formula(dtype, rtol):
-    points = max2_points()
+    points = map_cases.max2_points()
     exact = closed_forms.max2(points)
     m1, s1, m2, s2 = torch.tensor(points, dtype=dtype).T
     z = maps.max2(Moments(m1, s1), Moments(m2, s2))

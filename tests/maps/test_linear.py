@@ -1,11 +1,10 @@
 """Maps that mix elements: linear, dropout, product, softmax_mean; and quadrature, against exact references."""
 
-import bounds
 import numpy as np
 import pytest
-import reference
 import scipy.sparse
 import torch
+from support import bounds, map_cases, reference
 from torch.nn import functional as F
 
 from torchnpn import maps
@@ -214,19 +213,8 @@ def test_product_of_independent_variables():
 # --- softmax ------------------------------------------------------------------------------------------------
 
 
-def softmax_cases():
-    """(logit variance, classes) → rows of random (m, s) with that mean variance."""
-    rng = np.random.default_rng(1)
-    for variance in bounds.SOFTMAX:
-        for classes in (2, 3, 10, 30):
-            m = 1.5 * rng.normal(size=(3, classes)) + np.array([[0.0], [0.0], [1.0]]) * np.eye(classes)[0] * 3
-            s = variance * rng.uniform(0.5, 1.5, size=(3, classes))
-            s[0] = variance
-            yield variance, m.astype(np.float32), s.astype(np.float32)
-
-
 def test_softmax_mean_keeps_its_bounds():
-    for variance, m, s in softmax_cases():
+    for variance, m, s in map_cases.softmax_cases():
         exact = np.stack([reference.softmax_mean(*row) for row in zip(m.astype(float), s.astype(float), strict=True)])
         p = maps.softmax_mean(Moments(torch.tensor(m), torch.tensor(s))).double().numpy()
         worst = np.abs(p - exact).max()

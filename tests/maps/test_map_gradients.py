@@ -2,14 +2,11 @@
 
 import copy
 
-import bounds
-import closed_forms
 import numpy as np
 import pytest
-import reference
 import torch
-from map_cases import CASES, CONVERGENT, each, gradients, grid
-from test_gaussian_maps import max2_points
+from support import bounds, closed_forms, reference
+from support.map_cases import CASES, CONVERGENT, each, gradients, grid, max2_points
 
 from torchnpn import kernels, maps, nn
 from torchnpn.moments import Moments

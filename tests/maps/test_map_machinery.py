@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import pytest
 import torch
-from map_cases import CASES, each
+from support.map_cases import CASES, each
 from torch import Tensor
 
 from torchnpn import maps

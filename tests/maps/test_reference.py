@@ -1,10 +1,9 @@
 """The references, closed forms and quadrature, against each other, mpmath's quadrature and differentiation."""
 
-import closed_forms
 import numpy as np
 import pytest
-import reference
 from mpmath import mp, mpf
+from support import closed_forms, reference
 
 pytestmark = pytest.mark.slow  # the references change seldom
 

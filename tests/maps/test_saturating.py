@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import warnings
 
-import bounds
-import cases
-import mpmath as mp
 import numpy as np
 import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from support import bounds, cases
 
 from torchnpn import families
 from torchnpn.families import Beta, Gamma, Gaussian, Gumbel, InverseGamma, Poisson
@@ -36,23 +34,11 @@ def test_saturating_matches_quadrature(case, tau):
     np.testing.assert_allclose((a.mean, a.variance), (mean, variance), rtol=1e-7)
 
 
-def exact_moments(case, member, tau):
-    """1 - E e^(-τu) and Var e^(-τu) at 80 digits, for the parameters as the type rounded them."""
-    rows = zip(*(value.tolist() for value in vars(member).values()), strict=True)
-    means, variances = [], []
-    with mp.workdps(80):
-        for row in rows:
-            once, twice = (case.delta(k * mp.mpf(tau), *map(mp.mpf, row)) for k in (1, 2))
-            means.append(float(1 - mp.exp(once)))
-            variances.append(float(mp.exp(twice) - mp.exp(2 * once)))
-    return np.array(means), np.array(variances)
-
-
 @TAUS
 @by_name
 def test_float32_keeps_its_bounds_over_wide_grids(case, tau):
     member, bound = case.grid(torch.float32), bounds.FAMILIES[case.name]
-    mean, variance = exact_moments(case, member, tau)
+    mean, variance = cases.exact_moments(case, member, tau)
     a = saturating(member, tau)
     assert (np.abs(a.mean.double().numpy() - mean) <= bound.a * (1 + np.abs(mean))).all()
     assert (np.abs(a.variance.double().numpy() - variance) <= bound.b * variance + bound.c).all()
@@ -65,7 +51,7 @@ def test_float32_keeps_its_bounds_over_wide_grids(case, tau):
 @by_name
 def test_float64_is_exact_over_wide_grids(case, tau):
     member = case.grid(torch.float64)
-    mean, variance = exact_moments(case, member, tau)
+    mean, variance = cases.exact_moments(case, member, tau)
     a = saturating(member, tau)
     np.testing.assert_allclose(a.mean, mean, rtol=1e-12, atol=0.0)
     np.testing.assert_allclose(a.variance, variance, rtol=1e-12, atol=1e-200)

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import itertools
 
-import cases
 import numpy as np
 import pytest
 import torch
 from scipy import integrate, stats
+from support import cases
 
 from torchnpn import families
 from torchnpn.families import ExponentialFamily

@@ -7,19 +7,18 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
-import monte_carlo
-import network_bounds
 import numpy as np
 import pytest
 import torch
 from scipy import stats
 from sklearn.datasets import load_diabetes, load_digits
 from sklearn.model_selection import train_test_split
+from support import monte_carlo, network_bounds
 
 from torchnpn import families, kernels, likelihoods, nn, priors, training
 from torchnpn.moments import Moments
 
-ROOT = Path(__file__).parent.parent
+ROOT = Path(__file__).parents[2]
 
 
 def seeded(seed=0):

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import struct
-from html.parser import HTMLParser
-
 import matplotlib
 import numpy as np
 import pytest
 from matplotlib.figure import Figure
 from scipy import stats
+from support.pages import assert_stands_alone, png_size
 
 from torchnpn import metrics, plots, report
 
@@ -90,11 +88,6 @@ EXTREME = {
 FIGURES = FIGURES | PANELS | SINGLE
 
 
-def size(png: bytes) -> tuple[int, int]:
-    assert png.startswith(b"\x89PNG\r\n\x1a\n")
-    return struct.unpack(">II", png[16:24])
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("name", FIGURES)
 def test_figures_are_pure(name):
@@ -116,7 +109,7 @@ def test_themes_colour_the_whole_figure(name):
 @pytest.mark.slow
 @pytest.mark.parametrize("name", [name for name in FIGURES if name not in SINGLE])
 def test_one_column_is_narrower(name):
-    wide, narrow = (size(plots.png(FIGURES[name](columns=columns), dpi=50)) for columns in (2, 1))
+    wide, narrow = (png_size(plots.png(FIGURES[name](columns=columns), dpi=50)) for columns in (2, 1))
     assert narrow[0] < wide[0]
     assert narrow[1] > wide[1]
 
@@ -160,7 +153,7 @@ def test_nothing_is_cut_off(name, columns):
 @pytest.mark.slow
 @pytest.mark.parametrize("name", EXTREME)
 def test_extreme_data_is_drawn_without_warnings(name):  # a warning is an error
-    width, height = size(plots.png(EXTREME[name](), dpi=50))
+    width, height = png_size(plots.png(EXTREME[name](), dpi=50))
     assert 200 < width < 500 and 50 < height < 500
 
 
@@ -215,32 +208,6 @@ def test_wrong_arrays_are_refused(call, words):
 
 
 # The page -----------------------------------------------------------------------------------------------------------
-
-
-class Links(HTMLParser):
-    """Everything that a browser would fetch or follow, and the tags that are open."""
-
-    def __init__(self):
-        super().__init__()
-        self.links, self.tags, self.open = [], [], []
-
-    def handle_starttag(self, tag, attrs):
-        self.tags.append(tag)
-        self.links += [value for name, value in attrs if name in ("src", "srcset", "href", "action", "data")]
-        if tag not in ("meta", "link", "img", "source"):
-            self.open.append(tag)
-
-    def handle_endtag(self, tag):
-        assert self.open.pop() == tag
-
-
-def assert_stands_alone(text: str) -> None:
-    page = Links()
-    page.feed(text)
-    assert page.open == []
-    assert all(link.startswith(("data:", "#")) for link in page.links)
-    assert not {"script", "iframe", "object", "embed"} & set(page.tags)
-    assert "@import" not in text and "url(" not in text
 
 
 def section(title: str) -> report.Section:

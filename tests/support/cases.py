@@ -201,3 +201,15 @@ LOG_NORMAL = Case(  # no bounded activation either
     (np.linspace(-30, 30, 13), powers(-8, 1)),
 )
 ALL = [GAUSSIAN, LOG_NORMAL, *FAMILIES]
+
+
+def exact_moments(case, member, tau):
+    """1 - E e^(-τu) and Var e^(-τu) at 80 digits, for the parameters as the type rounded them."""
+    rows = zip(*(value.tolist() for value in vars(member).values()), strict=True)
+    means, variances = [], []
+    with mp.workdps(80):
+        for row in rows:
+            once, twice = (case.delta(k * mp.mpf(tau), *map(mp.mpf, row)) for k in (1, 2))
+            means.append(float(1 - mp.exp(once)))
+            variances.append(float(mp.exp(twice) - mp.exp(2 * once)))
+    return np.array(means), np.array(variances)

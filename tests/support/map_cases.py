@@ -8,11 +8,11 @@ from typing import NamedTuple
 
 import numpy as np
 import pytest
-import reference
 import torch
 from torch import Tensor
 from torch.nn import functional as F
 
+from support import bounds, reference
 from torchnpn import maps
 from torchnpn.moments import Moments
 
@@ -102,3 +102,23 @@ def gradients(call: Callable[[Moments], Moments], o: Moments) -> tuple[Tensor, T
     inputs = (o.mean, o.variance)
     mean = torch.autograd.grad(a.mean.sum(), inputs, retain_graph=True, materialize_grads=True)
     return *mean, *torch.autograd.grad(a.variance.sum(), inputs, materialize_grads=True)
+
+
+def max2_points(count: int = 400) -> np.ndarray:
+    """Rows (m1, s1, m2, s2), float32 numbers, variances over eight decades."""
+    rng = np.random.default_rng(0)
+    points = np.stack([rng.normal(size=(count, 2)) * 5, 10 ** rng.uniform(-5, 3, (count, 2))], -1).reshape(count, 4)
+    points[:20, 2] = points[:20, 0]  # ties
+    points[20:40, 1::2] *= 1e-4
+    return points.astype(np.float32).astype(float)
+
+
+def softmax_cases():
+    """(logit variance, classes) → rows of random (m, s) with that mean variance."""
+    rng = np.random.default_rng(1)
+    for variance in bounds.SOFTMAX:
+        for classes in (2, 3, 10, 30):
+            m = 1.5 * rng.normal(size=(3, classes)) + np.array([[0.0], [0.0], [1.0]]) * np.eye(classes)[0] * 3
+            s = variance * rng.uniform(0.5, 1.5, size=(3, classes))
+            s[0] = variance
+            yield variance, m.astype(np.float32), s.astype(np.float32)

@@ -16,9 +16,10 @@ from functools import cache
 from typing import NamedTuple
 
 import numpy as np
-from closed_forms import EXP, SQUARE, STEP, Array, Reference, elu_pieces, linear_pieces, piecewise, sine
 from mpmath import mp, mpf
 from scipy.special import erfc, expit, ndtr
+
+from support.closed_forms import EXP, SQUARE, STEP, Array, Reference, elu_pieces, linear_pieces, piecewise, sine
 
 # --- quadrature for any f -----------------------------------------------------------------------------------
 

@@ -10,8 +10,8 @@ from functools import partial
 import pytest
 import scipy.sparse
 import torch
+from support.trainings import FEATURES, close, data, network, run, same, seeded
 from torch.utils.data import DataLoader, TensorDataset
-from trainings import FEATURES, close, data, network, run, same, seeded
 
 import torchnpn
 from torchnpn import likelihoods, nn, priors

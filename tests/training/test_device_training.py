@@ -8,7 +8,7 @@ import math
 
 import pytest
 import torch
-from device_cases import FEATURES, OUTPUTS, ROWS, dataset, network, normal, reason, recipe, seeded
+from support.device_cases import FEATURES, OUTPUTS, ROWS, dataset, network, normal, reason, recipe, seeded
 
 from torchnpn import likelihoods, nn, priors
 from torchnpn.moments import Moments

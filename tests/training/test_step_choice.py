@@ -8,7 +8,7 @@ from types import SimpleNamespace
 import pytest
 import scipy.sparse
 import torch
-from device_cases import FEATURES, OUTPUTS, ROWS, dataset, network, reason, recipe
+from support.device_cases import FEATURES, OUTPUTS, ROWS, dataset, network, reason, recipe
 
 from torchnpn import likelihoods, nn, priors
 from torchnpn.training import cosine, engine

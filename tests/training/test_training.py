@@ -11,8 +11,8 @@ import pytest
 import scipy.sparse
 import torch
 from sklearn.datasets import load_diabetes
+from support.trainings import FEATURES, ROWS, close, data, network, run, same, seeded
 from torch.utils.data import DataLoader, IterableDataset, TensorDataset
-from trainings import FEATURES, ROWS, close, data, network, run, same, seeded
 
 from torchnpn import likelihoods, nn, priors, training
 from torchnpn.moments import Moments

@@ -168,8 +168,7 @@ class NPNAutoencoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, NPNEstim
     def score_samples(self, X: Any, *, X_variance: Any = None) -> Array:
         """log p(row) of each row's reconstruction, (rows,), in standardised units; low for rows unlike those seen."""
         check_is_fitted(self, "network_")
-        X = self._check_rows(X, reset=False)
-        x = self.inputs_.moments(X, None)
+        x = self.inputs_.moments(self._check_rows(X, reset=False), None)
         target = torch.from_numpy(x.toarray()) if scipy.sparse.issparse(x) else x.mean
         with torch.no_grad():
             predictive = self.likelihood_.predict(self._latent(X, X_variance))

@@ -77,12 +77,12 @@ class Beta(ExponentialFamily):
 
     def _log_mean_exp(self, t: float) -> Tensor:
         """log E x^t = log Γ(c+t)/Γ(c) - log Γ(c+d+t)/Γ(c+d), in float64."""
-        c, d = torch.broadcast_tensors(self.c.double(), self.d.double())
+        c, d = _enlarged(*torch.broadcast_tensors(self.c.double(), self.d.double()))
         return (_by_recurrence(c, d, t) if t < _LARGE else _by_stirling(c, d, t)).to(self.dtype)
 
     def _log_mean_exp_gap(self, t: float) -> Tensor:
         """log Γ(c)Γ(c+2t)/Γ(c+t)² - log Γ(c+d)Γ(c+d+2t)/Γ(c+d+t)², in float64."""
-        c, d = torch.broadcast_tensors(self.c.double(), self.d.double())
+        c, d = _enlarged(*torch.broadcast_tensors(self.c.double(), self.d.double()))
         return (_gap_by_recurrence(c, d, t) if t < _LARGE else _gap_by_stirling(c, d, t)).to(self.dtype)
 
     def to_torch(self, validate_args: bool | None = None) -> torch.distributions.Beta:
@@ -113,9 +113,8 @@ class Beta(ExponentialFamily):
         return rest_of_stirling + lead - lack - log_x - log_rest
 
     def _draw(self, shape: torch.Size, generator: torch.Generator | None) -> Tensor:
-        """x/(x + y) of two gamma variables, from their logarithms; tiny parameters say only how likely 0 and 1 are."""
-        tiny = torch.maximum(self.c, self.d) < 1e-290
-        c, d = (torch.where(tiny, value * 1e200, value) for value in (self.c, self.d))
+        """x/(x + y) of two gamma variables, from their logarithms."""
+        c, d = _enlarged(self.c, self.d)
         return torch.sigmoid(log_draw(c, shape, generator) - log_draw(d, shape, generator))
 
     def _tails(self, y: Array) -> Tails:
@@ -162,10 +161,17 @@ _LEAST, _MOST = 1e-2, 1e4  # parameters for which scipy's inverse is fast and ha
 _FAR = 1e3  # c/t from which on the gap is taken from ψ', because its difference would cancel
 
 
+def _enlarged(c: Tensor, d: Tensor) -> tuple[Tensor, Tensor]:
+    """Tiny parameters, which say only how likely 0 and 1 are, as numbers that are no denormal ones."""
+    tiny = torch.maximum(c, d) < 1e-290
+    return torch.where(tiny, c * 1e200, c), torch.where(tiny, d * 1e200, d)
+
+
 def _by_recurrence(c: Tensor, d: Tensor, t: float) -> Tensor:
     """log E x^t for t < 16, in factors of the recurrence and Stirling's series."""
     N, series = _plan(t)
-    near = sum((torch.log1p(d / (c + d + t + i) * (t / (c + i))) for i in range(N)), torch.zeros_like(c))
+    first = _log1p_ratio(t * (d / (c + d + t)), c)
+    near = sum((torch.log1p(d / (c + d + t + i) * (t / (c + i))) for i in range(1, N)), first)
     w = c + N + 0.5 * (t - 1)  # Γ(z+t)/Γ(z) ~ w^t exp(-Σ …/w^2j): the middle point leaves even powers only
     u, v = 1 / w, 1 / (w + d)
     terms = [_bernoulli(2 * j + 1, t / 2) / (j * (2 * j + 1)) for j in range(1, series + 1)]
@@ -175,7 +181,8 @@ def _by_recurrence(c: Tensor, d: Tensor, t: float) -> Tensor:
 
 def _gap_by_recurrence(c: Tensor, d: Tensor, t: float) -> Tensor:
     N, series = _plan(2 * t)
-    near = sum((torch.log1p(_gap_factor(c + i, d, t)) for i in range(N)), torch.zeros_like(c))
+    first = _log1p_ratio(_gap_numerator(c, d, t), c)
+    near = sum((torch.log1p(_gap_numerator(c + i, d, t) / (c + i)) for i in range(1, N)), first)
     w = c + N + t - 0.5
     u, v = 1 / w, 1 / (w + d)
     terms = [_bernoulli(2 * j, t) / (j * (2 * j - 1)) for j in range(1, series + 1)]
@@ -228,10 +235,10 @@ def _remainder_step(c: Tensor, a: Tensor) -> Tensor:
     return torch.where(small, a * stirling.slope(c + 0.5 * torch.where(small, a, 0.0)), whole)
 
 
-def _gap_factor(c: Tensor, d: Tensor, t: float) -> Tensor:
-    """t² d (a+b) / (b² (a-t) (a+t)) with a = c + t, b = a + d, in ratios that do not overflow."""
+def _gap_numerator(c: Tensor, d: Tensor, t: float) -> Tensor:
+    """c times t² d (a+b) / (b² (a-t) (a+t)) with a = c + t, b = a + d, in ratios that do not overflow."""
     a, b = c + t, c + t + d
-    return (t / c) * (t / (a + t)) * (d / b) * (a / b + 1)
+    return t * (t / (a + t)) * (d / b) * (a / b + 1)
 
 
 def _plan(t: float) -> tuple[int, int]:

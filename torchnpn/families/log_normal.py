@@ -100,7 +100,7 @@ class LogNormal(ExponentialFamily):
     def _crps(self, y: Array) -> Array:
         """y (2Φ(ω) - 1) + 2 E x (Φ(-σ/√2) - Φ(ω - σ)), with σ = √s and ω = (log y - m)/σ."""
         m, s = self._numpy()
-        std, log_mean = np.sqrt(s), m + 0.5 * s
+        std, log_mean = np.sqrt(s), saturated(m + 0.5 * s)
         omega = np.where(y > 0, (np.log(np.maximum(y, np.finfo(np.float64).tiny)) - m) / std, -np.inf)
         spread = np.exp(log_mean + special.log_ndtr(-std / math.sqrt(2)))
         near = np.minimum(np.exp(log_mean + special.log_ndtr(omega - std)), np.maximum(y, 0.0))  # E x 1{x ≤ y}

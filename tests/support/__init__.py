@@ -1,0 +1,1 @@
+"""Cases, bounds, references and helpers that tests share; benchmarks use them, too."""
