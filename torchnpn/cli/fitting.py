@@ -218,7 +218,7 @@ def _say_what_was_read(read: Data, kept: int, max_rows: int) -> None:
     if kept < filled:
         why = "--max-rows" if kept == max_rows else "with so many columns, more rows do not fit into memory"
         say(f"  a random sample of {kept:,} of the {filled:,} rows is used ({why}).", style=NOTE)
-    say(tables.sentence(read.target, read.kind))
+    say(tables.description(read.target, read.kind))
 
 
 def _by_reason(left_out: list[tables.LeftOut]) -> dict[str, list[str]]:

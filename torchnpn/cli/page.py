@@ -68,7 +68,7 @@ def _summary(model: tables.TableModel, found: Findings) -> report.Section:
     rows = [figure.shown() for figure in record.figures]
     return report.Section(
         "What was learnt",
-        tables.sentence(model.target, found.kind),
+        tables.description(model.target, found.kind),
         facts,
         table=report.Table(["", "model", "baseline"], rows, best=best),
         note=" ".join(

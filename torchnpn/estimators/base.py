@@ -18,7 +18,7 @@ from sklearn.utils.validation import check_is_fitted
 from torch.optim import Optimizer
 
 from torchnpn.estimators import state
-from torchnpn.estimators.ensemble import started, take_back_, trainees
+from torchnpn.estimators.ensemble import members_to_train, new_network, write_back_
 from torchnpn.estimators.inputs import Inputs, check_variance
 from torchnpn.estimators.plan import Plan, ramp
 from torchnpn.estimators.precise import in_float64
@@ -156,7 +156,7 @@ class NPNEstimator(BaseEstimator):  # type: ignore[misc]
         resolve_device(self.device)
         self._seed = seed_of(self.random_state)
         check_size(self._sizes(n_in, n_out), self._plan(rows).batch_size, self.n_estimators)
-        self.network_ = started(partial(self._build, n_in, n_out), self._replicas, self._seed)
+        self.network_ = new_network(partial(self._build, n_in, n_out), self._replicas, self._seed)
         self.likelihood_ = likelihood
         self.history_, self._rows_seen, self._averages = History(), 0.0, []
 
@@ -195,7 +195,7 @@ class NPNEstimator(BaseEstimator):  # type: ignore[misc]
         told = self.verbose or progress is not None
         histories: list[History] = []
         place = self._place()
-        every = trainees(self.network_, self.likelihood_, self._seed, place)
+        every = members_to_train(self.network_, self.likelihood_, self._seed, place)
         for k, (network, likelihood, seed) in enumerate(every):
             recipe = Recipe(
                 epochs=plan.epochs,
@@ -212,7 +212,7 @@ class NPNEstimator(BaseEstimator):  # type: ignore[misc]
             histories.append(
                 train(network, data, likelihood, prior, recipe, subsets=together, callback=callback, device=place)
             )
-        take_back_(self.network_, self.likelihood_, every)
+        write_back_(self.network_, self.likelihood_, every)
         self.history_ = mean_history(histories)
         rows = y.shape[0] if subsets is None else subsets.shape[1]  # those that one network has seen
         self._rows_seen = rows if weight is None else float(weight.sum())
@@ -249,7 +249,7 @@ class NPNEstimator(BaseEstimator):  # type: ignore[misc]
         data = (x, y) if weight is None else (x, y, weight)
         batch_size = self._plan(y.shape[0]).batch_size
         place = self._place()
-        every = trainees(self.network_, self.likelihood_, self._seed, place)
+        every = members_to_train(self.network_, self.likelihood_, self._seed, place)
         averages = self._averages if len(self._averages) == len(every) else [None] * len(every)
         histories: list[History] = []
         made: list[Optimizer] = []
@@ -273,7 +273,7 @@ class NPNEstimator(BaseEstimator):  # type: ignore[misc]
                 seed=seed + int(self._rows_seen),
             )
             histories.append(train(network, data, likelihood, EmpiricalBayes(), recipe, device=place))
-        take_back_(self.network_, self.likelihood_, every)
+        write_back_(self.network_, self.likelihood_, every)
         self._averages = [optimizer.state_dict() for optimizer in made]
         self.history_ = History([*self.history_.epochs, *mean_history(histories).epochs])
 

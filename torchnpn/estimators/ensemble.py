@@ -12,7 +12,7 @@ from torchnpn.nn import Sequential
 from torchnpn.nn.replicas import assemble_, member, replicas_of
 
 
-class Trainee(NamedTuple):
+class Member(NamedTuple):
     """What one call of `train` changes."""
 
     network: Sequential
@@ -20,7 +20,7 @@ class Trainee(NamedTuple):
     seed: int
 
 
-def started(
+def new_network(
     build: Callable[[torch.Generator | None, tuple[int, ...]], Sequential], replicas: tuple[int, ...], seed: int
 ) -> Sequential:
     """A new network; the k-th member draws its numbers from `seed` + k, however many there are."""
@@ -38,16 +38,16 @@ def trains_one_by_one(device: torch.device) -> bool:
     return device.type == "cpu"
 
 
-def trainees(network: Sequential, likelihood: Likelihood, seed: int, device: torch.device) -> list[Trainee]:
+def members_to_train(network: Sequential, likelihood: Likelihood, seed: int, device: torch.device) -> list[Member]:
     """The network and its likelihood as they are, or, where that is faster, each member in memory of its own."""
     network.to(device)
     replicas = replicas_of(network)
     if not replicas or not trains_one_by_one(device):
-        return [Trainee(network, likelihood, seed)]
-    return [Trainee(member(network, k), member(likelihood, k), seed + k) for k in range(replicas[0])]
+        return [Member(network, likelihood, seed)]
+    return [Member(member(network, k), member(likelihood, k), seed + k) for k in range(replicas[0])]
 
 
-def take_back_(network: Sequential, likelihood: Likelihood, trained: Sequence[Trainee]) -> None:
+def write_back_(network: Sequential, likelihood: Likelihood, trained: Sequence[Member]) -> None:
     """Write what has been trained apart back into network and likelihood, ready for predictions."""
     if trained[0].network is not network:
         assemble_(network, [one.network for one in trained])

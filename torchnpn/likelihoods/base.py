@@ -203,7 +203,7 @@ def _check_variance(s: Tensor) -> None:
         checks.require(~(s < 0), s, "A likelihood expects latent variances ≥ 0", "Pass variances, e.g. std ** 2.")
 
 
-def learnt(value: float, targets: int, replicas: tuple[int, ...]) -> nn.Parameter:
+def learnt_parameter(value: float, targets: int, replicas: tuple[int, ...]) -> nn.Parameter:
     """A number to learn for each target, of shape (*replicas, targets)."""
     if targets < 1:
         raise ValueError(f"A likelihood expects targets ≥ 1, got {targets}.")

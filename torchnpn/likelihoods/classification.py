@@ -15,7 +15,7 @@ from torchnpn.kernels.cpu import losses
 from torchnpn.likelihoods import targets
 from torchnpn.likelihoods.base import Likelihood, VarianceParts, latent
 from torchnpn.likelihoods.guards import is_ordinary
-from torchnpn.likelihoods.limits import held, limited
+from torchnpn.likelihoods.limits import clamp_straight_through, soft_clamp
 from torchnpn.likelihoods.logit import logit, sigmoid_parts
 from torchnpn.maps.softmax import log_sum_exp_of_others
 from torchnpn.moments import Moments
@@ -89,7 +89,7 @@ class ScaledSoftmax(_Classes):
     def _row_loss(self, o: Moments, y: Tensor) -> Tensor:
         z = self._logits(o)
         if not is_ordinary(z):
-            z = held(z, -_FAR, _FAR)
+            z = clamp_straight_through(z, -_FAR, _FAR)
         return -at_label(torch.log_softmax(z, -1), y)
 
     @staticmethod
@@ -127,7 +127,7 @@ def _against_others(o: Moments) -> Moments:
     """The logit x_k - log Σ_{j≠k} exp(x_j) of each class against all others: softmax(x)_k is its sigmoid."""
     m, s = latent(o)
     m = clamped(m - m.detach().amax(-1, keepdim=True))
-    x = Moments(limited(m, _FAR_LOGIT), limited(s, _FAR_LOGIT))
+    x = Moments(soft_clamp(m, _FAR_LOGIT), soft_clamp(s, _FAR_LOGIT))
     gap = x - log_sum_exp_of_others(x)
     assert gap.variance is not None
     return logit(gap.mean, gap.variance)

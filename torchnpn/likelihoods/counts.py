@@ -15,13 +15,13 @@ from torchnpn.likelihoods.base import (
     Array,
     Likelihood,
     VarianceParts,
-    learnt,
+    learnt_parameter,
     of_rows,
     share_of_elbo,
     wide_latent,
 )
 from torchnpn.likelihoods.guards import widened
-from torchnpn.likelihoods.limits import LOG_MEAN, LOG_VARIANCE, limited
+from torchnpn.likelihoods.limits import LOG_MEAN, LOG_VARIANCE, soft_clamp
 from torchnpn.likelihoods.positive import MOSTLY_NOISE, log_of_mean, relative_variance
 from torchnpn.moments import Moments
 
@@ -42,7 +42,7 @@ class PoissonCounts(Likelihood):
         -E log p(y | o) = μ - y m + log y! = -log Poisson(y; μ) + ½ y s.
 
     The first alone may say "surely 0" by a huge s, whatever the mean is. Therefore s is taken as it is up to 4, which
-    is a factor of e² up or down, and drawn back beyond (`limits.limited`): "surely 0" is then said by m; and the second
+    is a factor of e² up or down, and drawn back beyond (`soft_clamp`): "surely 0" is then said by m; and the second
     term judges the mean itself. Both are formed in float64, because they are differences of large log Γ.
 
     Args:
@@ -103,8 +103,8 @@ class PoissonCounts(Likelihood):
 def _log_rate(o: Moments) -> tuple[Tensor, Tensor]:
     """log E e^x = m + s/2 and s for x ~ o, with s and the sum within limits, in float64."""
     m, s = wide_latent(o)
-    s = limited(s, LOG_RATE_VARIANCE)
-    return limited(m + 0.5 * s, LOG_MEAN), s
+    s = soft_clamp(s, LOG_RATE_VARIANCE)
+    return soft_clamp(m + 0.5 * s, LOG_MEAN), s
 
 
 def _counts(log_mean: Tensor, v: Tensor) -> NegativeBinomial:
@@ -141,8 +141,8 @@ class NegativeBinomialCounts(PoissonCounts):
         replicas: tuple[int, ...] = (),
     ) -> None:
         super().__init__(elbo)
-        self.log_overdispersion = learnt(initial_log_overdispersion, targets, replicas)
+        self.log_overdispersion = learnt_parameter(initial_log_overdispersion, targets, replicas)
 
     @property
     def overdispersion(self) -> Tensor:  # (*replicas, 1, targets)
-        return torch.exp(limited(widened(self.log_overdispersion), LOG_VARIANCE)).unsqueeze(-2)
+        return torch.exp(soft_clamp(widened(self.log_overdispersion), LOG_VARIANCE)).unsqueeze(-2)

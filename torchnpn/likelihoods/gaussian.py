@@ -19,12 +19,12 @@ from torchnpn.likelihoods.base import (
     Likelihood,
     VarianceParts,
     latent,
-    learnt,
+    learnt_parameter,
     of_rows,
     share_of_elbo,
 )
 from torchnpn.likelihoods.guards import is_ordinary, widened
-from torchnpn.likelihoods.limits import LOG_VARIANCE, limited
+from torchnpn.likelihoods.limits import LOG_VARIANCE, soft_clamp
 from torchnpn.likelihoods.units import standardised
 from torchnpn.moments import Moments
 
@@ -56,12 +56,12 @@ class GaussianNoise(Likelihood):
     ) -> None:
         super().__init__()
         self.elbo = share_of_elbo(elbo)
-        self.log_noise = learnt(initial_log_noise, targets, replicas)
+        self.log_noise = learnt_parameter(initial_log_noise, targets, replicas)
 
     @property
     def noise(self) -> Tensor:  # (*replicas, 1, targets)
         """σ²."""
-        return torch.exp(limited(self.log_noise, LOG_VARIANCE)).unsqueeze(-2)
+        return torch.exp(soft_clamp(self.log_noise, LOG_VARIANCE)).unsqueeze(-2)
 
     @classmethod
     def marginal(cls, x: Moments) -> Gaussian:
@@ -94,7 +94,7 @@ class GaussianNoise(Likelihood):
 
     def _losses(self, m: Tensor, s: Tensor, y: Tensor, log_noise: Tensor) -> Tensor:
         """Loss of each target."""
-        noise = torch.exp(limited(log_noise, LOG_VARIANCE)).unsqueeze(-2)
+        noise = torch.exp(soft_clamp(log_noise, LOG_VARIANCE)).unsqueeze(-2)
         error2 = (y - m) ** 2
         bound = 0.5 * ((error2 + s) / noise + torch.log(noise) + _LOG_2PI)
         return _mixed(error2, s + noise, bound, self.elbo)
@@ -164,7 +164,7 @@ GaussianNoise.varying_noise = HeteroscedasticGaussian
 def _mean_exp(x: Moments) -> Tensor:
     """E exp(x) = exp(m + s/2), within limits."""
     assert x.variance is not None
-    return torch.exp(limited(clamped(x.mean + 0.5 * x.variance), LOG_VARIANCE))
+    return torch.exp(soft_clamp(clamped(x.mean + 0.5 * x.variance), LOG_VARIANCE))
 
 
 def _mixed(error2: Tensor, variance: Tensor, bound: Tensor, elbo: float) -> Tensor:

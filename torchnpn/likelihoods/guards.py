@@ -13,7 +13,7 @@ from torch import Tensor
 
 from torchnpn._torch import has_values
 from torchnpn.finite import applied
-from torchnpn.likelihoods.limits import limited
+from torchnpn.likelihoods.limits import soft_clamp
 
 FAR = 1e100  # float64 numbers beyond are drawn back to it: their squares, and quotients of these, would overflow
 _ORDINARY = 1e24  # a loss below has residuals below 1e17, and no gradient above 1e33
@@ -64,7 +64,7 @@ def widened(x: Tensor, dtype: torch.dtype = torch.float64) -> Tensor:
 def _near(x: Tensor) -> Tensor:
     """x itself, drawn back where it is beyond ±1e100."""
     inside = x.abs() <= FAR
-    return torch.where(inside, x, limited(torch.where(inside, FAR, x), FAR))
+    return torch.where(inside, x, soft_clamp(torch.where(inside, FAR, x), FAR))
 
 
 def is_ordinary(*losses: Tensor) -> bool:

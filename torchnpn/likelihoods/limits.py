@@ -13,7 +13,7 @@ LOG_MEAN = 30.0  # means of amounts and counts are taken as they are from 1e-13 
 LOG_VARIANCE = 20.0  # noise variances and precisions from 2e-9 to 5e8, relative variances up to 5e8
 
 
-def limited(x: Tensor, limit: Tensor | float) -> Tensor:
+def soft_clamp(x: Tensor, limit: Tensor | float) -> Tensor:
     """x for |x| ≤ limit; beyond, a rising function of x that stays within 1.1 · limit."""
     scaled = x / limit
     inner = scaled.clamp(-1.0, 1.0)
@@ -21,7 +21,7 @@ def limited(x: Tensor, limit: Tensor | float) -> Tensor:
     return limit * (inner + excess / (1 + 10 * excess.abs()))
 
 
-def held(x: Tensor, low: float, high: float = torch.inf) -> Tensor:
+def clamp_straight_through(x: Tensor, low: float, high: float = torch.inf) -> Tensor:
     """x within [low, high], with the gradient of x itself: what has left the interval can find its way back."""
     fixed = x.detach()
     return fixed.clamp(low, high) + (x - fixed)

@@ -14,7 +14,7 @@ from torchnpn.kernels.cpu import losses
 from torchnpn.likelihoods.base import Array, Likelihood, VarianceParts, wide_latent
 from torchnpn.likelihoods.gaussian import GaussianNoise, HeteroscedasticGaussian
 from torchnpn.likelihoods.guards import narrowed
-from torchnpn.likelihoods.limits import LOG_MEAN, LOG_VARIANCE, limited
+from torchnpn.likelihoods.limits import LOG_MEAN, LOG_VARIANCE, soft_clamp
 from torchnpn.likelihoods.units import relative
 from torchnpn.moments import Moments
 
@@ -71,7 +71,7 @@ class LogNormalAmounts(Likelihood):
     def predict(self, o: Moments) -> LogNormal:
         m, s = self.logarithm.predict(Moments(*wide_latent(o))).moments
         assert s is not None
-        return LogNormal.unchecked(limited(m, LOG_MEAN), limited(s, LOG_VARIANCE))
+        return LogNormal.unchecked(soft_clamp(m, LOG_MEAN), soft_clamp(s, LOG_VARIANCE))
 
     def variance_parts(self, o: Moments) -> VarianceParts:
         """The epistemic share is (e^o_s - 1)/(e^v - 1)."""

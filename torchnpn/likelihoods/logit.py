@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from torchnpn import maps
-from torchnpn.likelihoods.limits import limited
+from torchnpn.likelihoods.limits import soft_clamp
 from torchnpn.moments import Moments
 
 _MOST_VARIANCE = 1e30  # of a logit: beyond, nothing is known about the answer
@@ -17,8 +17,8 @@ def logit(m: Tensor, s: Tensor) -> Moments:
 
     Their tail is exp(-|m| + s/2) for small variances and Φ(-|m|/√s) for large ones: |m| ≤ √(50² + 90 s) covers both.
     """
-    s = limited(s, _MOST_VARIANCE)
-    return Moments(limited(m, torch.sqrt(2500 + 90 * s)), s)
+    s = soft_clamp(s, _MOST_VARIANCE)
+    return Moments(soft_clamp(m, torch.sqrt(2500 + 90 * s)), s)
 
 
 def sigmoid_parts(x: Moments) -> tuple[Tensor, Tensor, Tensor]:

@@ -15,7 +15,7 @@ from torchnpn.families.limits import eps
 from torchnpn.likelihoods import targets
 from torchnpn.likelihoods.base import Likelihood, VarianceParts, latent, of_rows, wide_latent
 from torchnpn.likelihoods.guards import widened
-from torchnpn.likelihoods.limits import held
+from torchnpn.likelihoods.limits import clamp_straight_through
 from torchnpn.moments import Moments
 
 _LEAST_VARIANCE = 1e-6  # of a directly predicted Gaussian: a point has no density; for targets of about unit scale
@@ -56,7 +56,7 @@ class KLToTarget(Likelihood):
         return of_rows(0.5 * (self.epsilon / s + z2 - 1 + torch.log(s) - math.log(self.epsilon)), o)
 
     def _output(self, m: Tensor, s: Tensor) -> tuple[Tensor, Tensor]:
-        return m, held(s, _LEAST_SHARE * self.epsilon)
+        return m, clamp_straight_through(s, _LEAST_SHARE * self.epsilon)
 
 
 class SquaredError(Likelihood):
@@ -99,9 +99,11 @@ class Direct(Likelihood):
         (m, s), support = latent(o), self.family.support
         unit = eps(m.dtype)
         if support is constraints.real:
-            s = held(s, _LEAST_VARIANCE)
+            s = clamp_straight_through(s, _LEAST_VARIANCE)
         else:
-            m = held(m, unit, 1 - unit if support in (constraints.unit_interval, constraints.boolean) else math.inf)
+            m = clamp_straight_through(
+                m, unit, 1 - unit if support in (constraints.unit_interval, constraints.boolean) else math.inf
+            )
         return self.family.project(Moments(m, s), **self.known)
 
     def _row_loss(self, o: Moments, y: Tensor) -> Tensor:

@@ -16,13 +16,13 @@ from torchnpn.likelihoods.base import (
     Array,
     Likelihood,
     VarianceParts,
-    learnt,
+    learnt_parameter,
     of_rows,
     share_of_elbo,
     wide_latent,
 )
 from torchnpn.likelihoods.guards import widened
-from torchnpn.likelihoods.limits import LOG_MEAN, LOG_VARIANCE, limited
+from torchnpn.likelihoods.limits import LOG_MEAN, LOG_VARIANCE, soft_clamp
 from torchnpn.likelihoods.units import relative
 from torchnpn.moments import Moments
 
@@ -61,12 +61,12 @@ class GammaAmounts(Likelihood):
     ) -> None:
         super().__init__()
         self.elbo = share_of_elbo(elbo)
-        self.log_shape = learnt(initial_log_shape, targets, replicas)
+        self.log_shape = learnt_parameter(initial_log_shape, targets, replicas)
 
     @property
     def dispersion(self) -> Tensor:  # (*replicas, 1, targets)
         """1/k."""
-        return torch.exp(-limited(widened(self.log_shape), LOG_VARIANCE)).unsqueeze(-2)
+        return torch.exp(-soft_clamp(widened(self.log_shape), LOG_VARIANCE)).unsqueeze(-2)
 
     @classmethod
     def marginal(cls, x: Moments) -> Gamma:
@@ -98,7 +98,7 @@ class GammaAmounts(Likelihood):
         if not self.elbo:
             return of_rows(predictive, o)
         k, log_y = 1 / self.dispersion, torch.log(y.double())
-        relative = torch.exp(limited(log_y - m + 0.5 * s, LOG_MEAN))
+        relative = torch.exp(soft_clamp(log_y - m + 0.5 * s, LOG_MEAN))
         bound = k * (m - torch.log(k) + relative) - (k - 1) * log_y + torch.lgamma(k)
         return of_rows((1 - self.elbo) * predictive + self.elbo * bound, o)
 
@@ -112,7 +112,7 @@ def log_of_mean(y: Array, weight: Array | None) -> Array:
 def log_normal(o: Moments) -> tuple[Tensor, Tensor]:
     """log E e^x = m + s/2 and s for x ~ o, within limits and in float64: all that the moments of e^x need."""
     m, s = wide_latent(o)
-    return limited(m + 0.5 * s, LOG_MEAN), limited(s, LOG_VARIANCE)
+    return soft_clamp(m + 0.5 * s, LOG_MEAN), soft_clamp(s, LOG_VARIANCE)
 
 
 def relative_variance(s: Tensor, noise: Tensor | float) -> Tensor:

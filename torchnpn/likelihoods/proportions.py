@@ -12,9 +12,9 @@ from torch.distributions import constraints
 
 from torchnpn.families import Beta
 from torchnpn.kernels.cpu import losses
-from torchnpn.likelihoods.base import Array, Likelihood, VarianceParts, learnt, wide_latent
+from torchnpn.likelihoods.base import Array, Likelihood, VarianceParts, learnt_parameter, wide_latent
 from torchnpn.likelihoods.guards import widened
-from torchnpn.likelihoods.limits import LOG_VARIANCE, limited
+from torchnpn.likelihoods.limits import LOG_VARIANCE, soft_clamp
 from torchnpn.likelihoods.logit import logit, sigmoid_parts
 from torchnpn.likelihoods.positive import MOSTLY_NOISE
 from torchnpn.moments import Moments
@@ -41,12 +41,12 @@ class BetaProportions(Likelihood):
 
     def __init__(self, targets: int = 1, initial_log_precision: float = 2.0, *, replicas: tuple[int, ...] = ()) -> None:
         super().__init__()
-        self.log_precision = learnt(initial_log_precision, targets, replicas)
+        self.log_precision = learnt_parameter(initial_log_precision, targets, replicas)
 
     @property
     def precision(self) -> Tensor:  # (*replicas, 1, targets)
         """φ."""
-        return torch.exp(limited(widened(self.log_precision), LOG_VARIANCE)).unsqueeze(-2)
+        return torch.exp(soft_clamp(widened(self.log_precision), LOG_VARIANCE)).unsqueeze(-2)
 
     @classmethod
     def marginal(cls, x: Moments) -> Beta:

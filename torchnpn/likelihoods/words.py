@@ -19,7 +19,7 @@ from torchnpn.families.limits import eps, positive_moments
 from torchnpn.finite import clamped
 from torchnpn.likelihoods import targets
 from torchnpn.likelihoods.base import Likelihood, VarianceParts, latent, of_rows, wide_latent
-from torchnpn.likelihoods.limits import held
+from torchnpn.likelihoods.limits import clamp_straight_through
 from torchnpn.likelihoods.logit import logit, sigmoid_parts
 from torchnpn.moments import Moments
 
@@ -59,7 +59,7 @@ class CrossEntropy(_Presence):
 
     def _logits(self, o: Moments) -> Tensor:
         m, s = latent(o)
-        return held(m * torch.rsqrt(1 + math.pi / 8 * s), -_FAR, _FAR)
+        return clamp_straight_through(m * torch.rsqrt(1 + math.pi / 8 * s), -_FAR, _FAR)
 
 
 class BernoulliPoisson(_Presence):
@@ -112,7 +112,7 @@ class PoissonRate(Likelihood):
 
     def _rate(self, o: Moments) -> Tensor:
         m, _ = latent(o)
-        return held(m, eps(m.dtype))
+        return clamp_straight_through(m, eps(m.dtype))
 
 
 class GammaWords(Likelihood):

@@ -1,8 +1,8 @@
 """From the columns of a table to a model of one of them: schema, target, rows to learn from, test, record."""
 
+from torchnpn.tables.evaluation import ClassOutcome, NumberOutcome, Outcome, figures, joined, marginal_outcome, outcome
 from torchnpn.tables.holdout import split
 from torchnpn.tables.importance import Importance, permutation_importance
-from torchnpn.tables.judge import ClassOutcome, NumberOutcome, Outcome, figures, joined, marginal_outcome, outcome
 from torchnpn.tables.model import TableModel, uncertainty
 from torchnpn.tables.record import Figure, Record, people_read
 from torchnpn.tables.sample import Rows, load, rows_to_keep
@@ -11,11 +11,11 @@ from torchnpn.tables.target import (
     CLASS,
     Kind,
     Target,
+    description,
     find_column,
     find_kind,
     make_target,
     marginal,
-    sentence,
 )
 
 __all__ = [
@@ -35,6 +35,7 @@ __all__ = [
     "Schema",
     "TableModel",
     "Target",
+    "description",
     "figures",
     "find_column",
     "find_kind",
@@ -48,7 +49,6 @@ __all__ = [
     "people_read",
     "permutation_importance",
     "rows_to_keep",
-    "sentence",
     "split",
     "uncertainty",
 ]

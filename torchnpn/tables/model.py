@@ -11,7 +11,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from torchnpn.estimators import NPNClassifier, NPNRegressor
-from torchnpn.tables.judge import rows_at_once
+from torchnpn.tables.evaluation import rows_at_once
 from torchnpn.tables.record import Record
 from torchnpn.tables.rewritten import Known, notations
 from torchnpn.tables.schema import Number, Schema
