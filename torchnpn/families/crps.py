@@ -43,8 +43,8 @@ def by_quantiles(quantile: Callable[[Array], Array], at_y: Tails, y: Array) -> A
     share, weight = (x.reshape(-1, *[1] * y.ndim) for x in (share, weight))
     low, high = share * at_y.below, share * at_y.above
     least, most = np.finfo(np.float64).tiny, 1 - np.finfo(np.float64).epsneg
-    below = low * np.maximum(y - saturated(quantile(np.clip(low, least, most))), 0.0) * at_y.below
-    above = high * np.maximum(saturated(quantile(np.clip(1 - high, least, most))) - y, 0.0) * at_y.above
+    below = low * saturated(np.maximum(y - saturated(quantile(np.clip(low, least, most))), 0.0)) * at_y.below
+    above = high * saturated(np.maximum(saturated(quantile(np.clip(1 - high, least, most))) - y, 0.0)) * at_y.above
     return np.asarray(2 * (weight * (below + above)).sum(0))
 
 

@@ -73,7 +73,8 @@ class Rayleigh(ExponentialFamily):
         return stats.rayleigh(scale=sigma2**0.5)
 
     def _log_density(self, y: Tensor) -> Tensor:
-        return torch.log(y) - torch.log(self.sigma2) - 0.5 * (y / self.sigma2.sqrt()) ** 2
+        z = y / self.sigma2.sqrt()
+        return torch.log(y) - torch.log(self.sigma2) - z * (0.5 * z)  # z² alone may overflow
 
     def _draw(self, shape: torch.Size, generator: torch.Generator | None) -> Tensor:
         u = torch.rand(shape, dtype=self.dtype, device=self.device, generator=generator)
