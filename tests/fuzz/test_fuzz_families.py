@@ -332,9 +332,7 @@ def test_quantiles_invert_scipys_distribution_functions(name, record_property):
     if case.family.support.is_discrete:
         assert (twin.cdf(y) >= q * (1 - 1e-9)).all() and (twin.cdf(y - 1) < q * (1 + 1e-9)).all()
     else:
-        below, above = (
-            twin.cdf(np.nextafter(y, end)) for end in (0.0, np.inf)
-        )  # 1 - 1e-17 is 1
+        below, above = (twin.cdf(np.nextafter(y, end)) for end in (0.0, np.inf))  # 1 - 1e-17 is 1
         assert (below <= q * (1 + 1e-7)).all() and (above >= q * (1 - 1e-7)).all()
     record_property("inputs", n)
 
