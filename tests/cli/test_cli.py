@@ -199,7 +199,7 @@ def test_german_tables_from_fit_to_predict(tmp_path):
 
 
 def test_words_for_missing_and_identifiers_can_be_named(tmp_path):
-    data = frame(60)[["x", "y"]].assign(x=lambda f: f["x"].fillna("void of"), number=range(60))
+    data = frame(60)[["x", "y"]].assign(x=lambda f: f["x"].astype(object).fillna("void of"), number=range(60))
     data.to_csv(tmp_path / "data.csv", index=False)
     args = ["fit", tmp_path / "data.csv", "-t", "y", "-o", tmp_path / "m.npn", *BARE]
     printed = done(*args, "--na", "void of", "--use", "number")
