@@ -194,7 +194,7 @@ def _erf_component(n, s, t, p):
 @triton.jit
 def _sigmoid_values(n, s):
     """E σ, ½ - E σ and Var σ for n ≤ 0."""
-    s_narrow, s_wide = tl.minimum(s, SWITCH), tl.maximum(s, SWITCH)
+    s_narrow, s_wide = tl.where(s > SWITCH, SWITCH, s), tl.where(s < SWITCH, SWITCH, s)  # NaN stays NaN in both
     e = tl.exp(n)
     p, q, std = e / (1 + e), 1 / (1 + e), tl.sqrt(s_narrow)
     first, second = tl.zeros_like(n), tl.zeros_like(n)
@@ -216,11 +216,11 @@ def _sigmoid_values(n, s):
     centre += _erf_component(n, s_wide, T2, P2) + _erf_component(n, s_wide, T3, P3)
     variance = tl.where(tail, U * (Q - Q_1) - lower * lower, P * (1 - P) - P_1)
 
-    wide = s > SWITCH
+    wide, square = s > SWITCH, second - first * first
     return (
         tl.where(wide, lower, p * (1 + first)),
         tl.where(wide, tl.where(tail, 0.5 - lower, centre), half - p * first),
-        tl.where(wide, tl.maximum(variance, 0.0), p * p * tl.maximum(second - first * first, 0.0)),
+        tl.where(wide, tl.where(variance < 0, 0.0, variance), p * p * tl.where(square < 0, 0.0, square)),
     )
 
 
@@ -255,7 +255,7 @@ def _mixture_slopes(m, s):
 @triton.jit
 def _sigmoid_partials(n, s):
     """The four partial derivatives of E σ and Var σ for n ≤ 0."""
-    s_narrow, s_wide = tl.minimum(s, SWITCH), tl.maximum(s, SWITCH)
+    s_narrow, s_wide = tl.where(s > SWITCH, SWITCH, s), tl.where(s < SWITCH, SWITCH, s)  # NaN stays NaN in both
     e = tl.exp(n)
     p, q, std = e / (1 + e), 1 / (1 + e), tl.sqrt(s_narrow)
     o = tl.zeros_like(n)
