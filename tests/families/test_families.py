@@ -15,7 +15,7 @@ from support import cases
 
 from torchnpn import families
 from torchnpn.families import ExponentialFamily
-from torchnpn.families.base import derivatives
+from torchnpn.families.natural import derivatives
 from torchnpn.maps.saturating import saturating
 from torchnpn.moments import Moments
 

@@ -14,7 +14,7 @@ from torch.distributions import constraints
 from torch.distributions.constraints import Constraint
 
 from torchnpn._torch import register_pytree
-from torchnpn.families import checks, crps, quantiles
+from torchnpn.families import checks, crps, natural, quantiles
 from torchnpn.families.tails import Array, Tails
 from torchnpn.finite import cast, clamped, entering
 from torchnpn.moments import Moments
@@ -70,7 +70,7 @@ class ExponentialFamily:
     @property
     def moments(self) -> Moments:
         """Mean and variance: ∂A/∂η_i and ∂²A/∂η_i², where u_i(x) = x."""
-        first, second = derivatives(self.log_partition, _double(self.natural), self.statistic)
+        first, second = natural.derivatives(self.log_partition, natural.in_float64(self.natural), self.statistic)
         return Moments(first.to(self.dtype), second.to(self.dtype))
 
     @property
@@ -138,12 +138,12 @@ class ExponentialFamily:
         return (self.widened() if _ORDINARY < t < 1 / _ORDINARY else self.to(torch.float64)).entered()
 
     def _log_mean_exp(self, t: float) -> Tensor:
-        eta = _double(self.natural)
-        return (self.log_partition(*_shifted(eta, self.statistic, t)) - self.log_partition(*eta)).to(self.dtype)
+        eta = natural.in_float64(self.natural)
+        return (self.log_partition(*natural.shifted(eta, self.statistic, t)) - self.log_partition(*eta)).to(self.dtype)
 
     def _log_mean_exp_gap(self, t: float) -> Tensor:
-        eta, i = _double(self.natural), self.statistic
-        once, twice = (self.log_partition(*_shifted(eta, i, k * t)) for k in (1, 2))
+        eta, i = natural.in_float64(self.natural), self.statistic
+        once, twice = (self.log_partition(*natural.shifted(eta, i, k * t)) for k in (1, 2))
         gap = twice - 2 * once + self.log_partition(*eta)
         return gap.clamp_min(0.0).to(self.dtype)  # A is convex: what falls below zero is rounding
 
@@ -371,20 +371,6 @@ def zero_if_point(x: Moments) -> Tensor:
     return torch.zeros_like(x.mean) if x.variance is None else x.variance
 
 
-def derivatives(A: Callable[..., Tensor], eta: tuple[Tensor, ...], i: int) -> tuple[Tensor, Tensor]:
-    """∂A/∂η_i and ∂²A/∂η_i², element by element, with gradients of their own."""
-
-    def total(eta_i: Tensor) -> Tensor:
-        return A(*eta[:i], eta_i, *eta[i + 1 :]).sum()  # an element of A depends on its own element of η alone
-
-    def total_first(eta_i: Tensor) -> tuple[Tensor, Tensor]:
-        first = torch.func.grad(total)(eta_i)
-        return first.sum(), first
-
-    second, first = torch.func.grad(total_first, has_aux=True)(eta[i])
-    return first, second
-
-
 def _float64(y: Tensor | float) -> Array:
     array: Array = torch.as_tensor(y, dtype=torch.float64).detach().cpu().numpy()
     return array
@@ -395,14 +381,6 @@ def _nearest(x: Tensor, dtype: torch.dtype) -> Tensor:
     near = clamped(x, dtype)
     smallest = torch.finfo(dtype).smallest_normal * torch.finfo(dtype).eps
     return torch.where((near == 0) & (x > 0), smallest, near).to(dtype)
-
-
-def _double(eta: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
-    return tuple(torch.broadcast_tensors(*(e.double() for e in eta)))
-
-
-def _shifted(eta: tuple[Tensor, ...], i: int, t: float) -> tuple[Tensor, ...]:
-    return (*eta[:i], eta[i] - t, *eta[i + 1 :])
 
 
 def _values(member: ExponentialFamily) -> list[Any]:

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from torchnpn.families import checks, stirling
-from torchnpn.families.base import ExponentialFamily, derivatives
+from torchnpn.families.base import ExponentialFamily
 from torchnpn.families.bernoulli import Bernoulli
 from torchnpn.families.beta import Beta
 from torchnpn.families.deviance import deviance, excess, excess_of_ratio, log_ratio
@@ -23,6 +23,7 @@ from torchnpn.families.gumbel import EULER, Gumbel
 from torchnpn.families.inverse_gamma import InverseGamma
 from torchnpn.families.inverse_gaussian import InverseGaussian
 from torchnpn.families.log_normal import LogNormal
+from torchnpn.families.natural import derivatives
 from torchnpn.families.negative_binomial import NegativeBinomial
 from torchnpn.families.pareto import Pareto
 from torchnpn.families.poisson import Poisson
