@@ -16,7 +16,7 @@ import torch
 from torchnpn import io, table_files, tables
 from torchnpn._files import whole_file
 from torchnpn._text import did_you_mean, shown
-from torchnpn.cli import page
+from torchnpn.cli import fit_report
 from torchnpn.cli.console import bars, say, show_figures
 from torchnpn.cli.errors import fail, writing
 from torchnpn.cli.options import FitOptions
@@ -98,9 +98,9 @@ def run(options: FitOptions) -> None:
         say(note, style=WARNING if record.is_worse else NOTE)
     say(f"Model:  {options.out}")
     if options.report:
-        findings = page.Findings(read.found, read.left_out, read.kind, best.outcome, importance)
+        findings = fit_report.Findings(read.found, read.left_out, read.kind, best.outcome, importance)
         with _warnings_as_notes():
-            text = page.html(fitted, findings)
+            text = fit_report.html(fitted, findings)
         with writing(beside := options.out.with_suffix(".html")), whole_file(beside) as file:
             file.write(text.encode())
         say(f"Report: {beside}")

@@ -11,9 +11,9 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from torchnpn.estimators import NPNClassifier, NPNRegressor
+from torchnpn.tables.decimal_marks import Known, notations
 from torchnpn.tables.evaluation import rows_at_once
 from torchnpn.tables.record import Record
-from torchnpn.tables.rewritten import Known, notations
 from torchnpn.tables.schema import Number, Schema
 from torchnpn.tables.target import Target
 

@@ -18,7 +18,7 @@ from torchnpn.table_files import columns
 from torchnpn.table_files.errors import TableError
 from torchnpn.table_files.numerals import USUAL, Notation
 from torchnpn.table_files.read import cells
-from torchnpn.tables.rewritten import FAR_RANGES
+from torchnpn.tables.decimal_marks import FAR_RANGES
 
 MOST_CATEGORIES = 64  # of a column; the rest share one input, "other"
 _IDENTIFIER = re.compile(
