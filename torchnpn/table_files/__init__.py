@@ -8,7 +8,7 @@ from torchnpn.table_files.errors import TableError
 from torchnpn.table_files.formats import written_format
 from torchnpn.table_files.numerals import Notation
 from torchnpn.table_files.read import Progress, Table, cells, no_progress, open_table
-from torchnpn.table_files.totals import total_in_last_row, with_last
+from torchnpn.table_files.totals import batches_without_total
 from torchnpn.table_files.write import CsvWriter, Writer, csv_cells, rounded, table_writer
 
 __all__ = [
@@ -21,6 +21,7 @@ __all__ = [
     "Table",
     "TableError",
     "Writer",
+    "batches_without_total",
     "cells",
     "csv_cells",
     "no_progress",
@@ -29,7 +30,5 @@ __all__ = [
     "rounded",
     "survey",
     "table_writer",
-    "total_in_last_row",
-    "with_last",
     "written_format",
 ]

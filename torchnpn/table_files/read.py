@@ -232,16 +232,10 @@ def _explained(path: Path, label: str, ragged: Sequence[pa.csv.InvalidRow] = ())
         raise _not_gzip(label) from None
     except csv.Error as error:
         raise TableError(f"{label} cannot be read: {error}.") from None
-    except pa.ArrowException as error:
+    except (pa.ArrowException, OSError) as error:
         if isinstance(error, OSError) and error.errno is not None:
             raise
-        if is_gzip(path) and "zlib" in str(error):
-            raise _not_gzip(label) from None
-        raise TableError(f"{label}{_reason(str(error), ragged)}") from None
-    except OSError as error:
-        if error.errno is not None:
-            raise
-        if is_gzip(path):
+        if is_gzip(path) and (isinstance(error, OSError) or "zlib" in str(error)):
             raise _not_gzip(label) from None
         raise TableError(f"{label}{_reason(str(error), ragged)}") from None
 
