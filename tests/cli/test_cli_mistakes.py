@@ -226,7 +226,7 @@ def test_too_little_memory(folder, tmp_path, monkeypatch):
     def hungry(*_, **__):
         raise MemoryError
 
-    monkeypatch.setattr(tables, "load", hungry)
+    monkeypatch.setattr(tables, "load_rows", hungry)
     assert "--max-rows" in refused("fit", folder / "data.csv", "-t", "y", "-o", tmp_path / "m.npn")
 
 

@@ -44,7 +44,7 @@ def test_a_table_is_read_as_a_person_would(case, tmp_path):
         return
     column = tables.find_column(found, last, "auto")
     schema, _ = tables.find_schema(found, last)
-    rows = tables.load(table.head(found.rows), schema, column, column.filled)
+    rows = tables.load_rows(table.head(found.rows), schema, column, column.filled)
     target, _, _ = tables.make_target(column, rows.y, "auto")
     assert target.family == case.kind
 
@@ -142,9 +142,7 @@ def test_a_new_file_may_be_written_in_another_way(tmp_path, old, new, rows):
         return table_files.open_table(path)
 
     schema, _ = tables.find_schema(table_files.survey(table(old, 30)), "nothing")
-    known = [
-        decimal_marks.Known(column.name, column.notation, column.origin, column.range) for column in schema.columns
-    ]
+    known = [column for column in schema.columns if isinstance(column, tables.Number)]
     other = table(new, rows)
     (batch,) = other.batches()
     found = decimal_marks.notations(known, batch, other.delimiter)

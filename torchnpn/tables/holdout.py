@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 Rows = NDArray[np.intp]
 
 
-def split(y: NDArray[np.float64], share: float, seed: int = 0, by_class: bool = False) -> tuple[Rows, Rows]:
+def split_rows(y: NDArray[np.float64], share: float, seed: int = 0, by_class: bool = False) -> tuple[Rows, Rows]:
     """Numbers of the training rows and of the validation rows.
 
     A share of the rows is held out, but at least 20 of them, or a fifth where there are fewer than 100.

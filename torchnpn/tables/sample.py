@@ -28,7 +28,7 @@ def rows_to_keep(available: int, width: int, max_rows: int) -> int:
     return min(available, max_rows, max(_MOST_CELLS // width, 1))
 
 
-def load(
+def load_rows(
     table: Table, schema: Schema, column: Column, keep: int, seed: int = 0, progress: Progress = no_progress
 ) -> Rows:
     """Read a file once more, and keep a uniform sample of the rows that have a target.

@@ -18,8 +18,8 @@ from torchnpn.table_files import columns
 from torchnpn.table_files.errors import TableError
 from torchnpn.table_files.numerals import USUAL, Notation
 from torchnpn.table_files.read import cells
-from torchnpn.tables.decimal_marks import FAR_RANGES
 
+FAR_RANGES = 10  # a number further outside the training values than so many of their ranges is suspicious
 MOST_CATEGORIES = 64  # of a column; the rest share one input, "other"
 _IDENTIFIER = re.compile(
     r"(?i)(.*[\W_])?(id|uuid|guid|key|index|idx|rowid|row|rownum|row ?number|record|serial|no|nr|num|number)\W*|"
