@@ -85,11 +85,11 @@ def test_places_that_cannot_be_written(tmp_path):
             write(place, b"")
     for place in (tmp_path / "pipe", "/dev/zero"):
         with pytest.raises(ValueError, match="a device or a pipe"):
-            _files.opened(place)
+            _files.open_plain_file(place)
     with pytest.raises(IsADirectoryError):
-        _files.opened(tmp_path)
+        _files.open_plain_file(tmp_path)
     with pytest.raises(FileNotFoundError):
-        _files.opened(tmp_path / "nothing")
+        _files.open_plain_file(tmp_path / "nothing")
 
 
 def test_the_longest_name_that_there_is(tmp_path):

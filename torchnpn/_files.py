@@ -54,7 +54,7 @@ def whole_file(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
         raise OSError(error.errno, error.strerror or str(error), os.fspath(path)) from error
 
 
-def opened(path: str | os.PathLike[str]) -> BinaryIO:
+def open_plain_file(path: str | os.PathLike[str]) -> BinaryIO:
     """The plain file under `path`, open for reading.
 
     Raises:

@@ -162,6 +162,7 @@ def predict(
       npn predict model.npn new.csv --bare | head
       cat new.csv | npn predict model.npn - > predicted.csv
     """
+    _check_order(model, data)
     if bare and keep:
         fail("--bare keeps no column, and --keep names one. Choose one of the two.")
     if out != STDOUT and not (out.exists() and not out.is_file()):
@@ -187,9 +188,16 @@ def evaluate(
       npn evaluate model.npn test.parquet --level 0.5
       tail -n +2 more.csv | cat header.csv - | npn evaluate model.npn -
     """
+    _check_order(model, data)
     from torchnpn.cli import predicting
 
     predicting.evaluate(model, data, level)
+
+
+def _check_order(model: Path, data: Path) -> None:
+    """The two paths are easily given the other way round."""
+    if model.suffix.lower() in _TABLES and data.suffix.lower() not in _TABLES:
+        fail(f"{model} is named like a table. The model comes first, then the table.")
 
 
 def _sizes(hidden: str) -> tuple[int, ...]:
