@@ -9,11 +9,10 @@ from torchnpn.tables.evaluation import (
     marginal_outcome,
     outcome,
 )
-from torchnpn.tables.holdout import split_rows
 from torchnpn.tables.importance import Importance, permutation_importance
 from torchnpn.tables.model import TableModel, uncertainty
 from torchnpn.tables.record import Figure, Record, is_worse, nll_of, people_read
-from torchnpn.tables.sample import Rows, load_rows, rows_to_keep
+from torchnpn.tables.rows import Rows, load_rows, rows_to_keep, split_rows
 from torchnpn.tables.schema import Category, FarOutside, LeftOut, Number, Schema, find_schema
 from torchnpn.tables.target import (
     CLASS,
