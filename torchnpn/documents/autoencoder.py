@@ -32,7 +32,7 @@ from torchnpn.nn import Sequential
 from torchnpn.priors import EmpiricalBayes, IsotropicGaussian, Prior
 from torchnpn.sparse import SparseBatch, SparseRows
 from torchnpn.training import History, Recipe, constant, train
-from torchnpn.training.size import check_size
+from torchnpn.training.size import check_network_size
 
 Array = NDArray[Any]
 _BATCH, _FEWEST_STEPS, _LEAST_BATCH = 256, 32, 16  # with fewer steps, 60 epochs of some hundred documents learn little
@@ -177,7 +177,7 @@ class DocumentAutoencoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
         documents, terms = counts.shape
         architecture, self._seed = self._architecture, seed_of(self.random_state)
         batch_size = int(self.batch_size or min(_BATCH, max(documents // _FEWEST_STEPS, _LEAST_BATCH)))
-        check_size(architecture.sizes(terms), min(batch_size, documents))
+        check_network_size(architecture.sizes(terms), min(batch_size, documents))
         x, y = architecture.inputs(counts), architecture.targets(counts)
         self.network_ = architecture.network(x, word_means(y), self._chosen("initial_variance"), self._seed)
         self.likelihood_ = architecture.likelihood()

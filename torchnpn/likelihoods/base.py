@@ -21,7 +21,7 @@ from torchnpn.kernels.cpu import losses
 from torchnpn.likelihoods import targets
 from torchnpn.likelihoods.guards import narrowed, widened
 from torchnpn.likelihoods.units import Units, unchanged
-from torchnpn.maps.elementwise import check
+from torchnpn.maps.elementwise import check_moments
 from torchnpn.moments import Moments
 
 Array = NDArray[Any]
@@ -163,7 +163,7 @@ class Likelihood(nn.Module):
 
     def _check_shapes(self, o: Moments, y: Tensor) -> None:
         """Raise where broadcasting would hide that rows or columns do not belong together."""
-        check(type(self).__name__, o)
+        check_moments(type(self).__name__, o)
         if o.mean.ndim < 2 or y.ndim < 2 or y.shape[-2] != o.mean.shape[-2]:
             expected = "outputs of shape (*replicas, batch, outputs) and targets of shape (batch, targets)"
         elif self.outputs(y.shape[-1]) != o.mean.shape[-1]:

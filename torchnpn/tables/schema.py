@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from torchnpn._text import did_you_mean, shown
 from torchnpn.table_files import columns
 from torchnpn.table_files.errors import TableError
-from torchnpn.table_files.numerals import USUAL, Notation
+from torchnpn.table_files.numerals import USUAL_NOTATION, Notation
 from torchnpn.table_files.read import cells
 from torchnpn.tables.rewritten import FAR_RANGES
 
@@ -34,7 +34,7 @@ class Number:
 
     name: str
     origin: float
-    notation: Notation = USUAL
+    notation: Notation = USUAL_NOTATION
     range: tuple[float, float] | None = None  # smallest and largest training value; None in files of earlier versions
 
     @property
@@ -42,7 +42,7 @@ class Number:
         return (self.name,)
 
     def encode(self, found: pa.Array, first_row: int) -> NDArray[np.float32]:  # (rows,) -> (rows, 1)
-        values = columns.numbers(found, self.name, first_row, self.notation) - self.origin
+        values = columns.column_numbers(found, self.name, first_row, self.notation) - self.origin
         with np.errstate(over="ignore"):  # a number that float32 cannot hold is refused below
             encoded = values.astype(np.float32)[:, None]
         if np.isinf(encoded).any():

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from torchnpn.finite import entering, finite
 from torchnpn.maps import normal
-from torchnpn.maps.elementwise import check
+from torchnpn.maps.elementwise import check_moments
 from torchnpn.maps.rectifiers import relu_partials
 from torchnpn.maps.select import step
 from torchnpn.moments import Moments
@@ -21,7 +21,7 @@ from torchnpn.moments import Moments
 
 def relu(o: Moments) -> Moments:
     """See `maps.relu`."""
-    check("relu", o)
+    check_moments("relu", o)
     return Moments(*_ReLU.apply(*o))
 
 
