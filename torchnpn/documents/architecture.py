@@ -14,10 +14,16 @@ from torch import nn
 from torchnpn.documents.counts import Counts, present, row_max, row_sum
 from torchnpn.documents.layers import Identity, Masking, SaturatingKL, WordLinear
 from torchnpn.documents.start import start_gaussian_, start_positive_
-from torchnpn.likelihoods import KLToTarget, Likelihood, SquaredError
-from torchnpn.likelihoods.words import BernoulliPoisson, CrossEntropy, GammaWords, PoissonRate
-from torchnpn.nn import Linear, Saturating, Sequential
-from torchnpn.nn.activation import ACTIVATIONS
+from torchnpn.likelihoods import (
+    BernoulliPoisson,
+    CrossEntropy,
+    GammaWords,
+    KLToTarget,
+    Likelihood,
+    PoissonRate,
+    SquaredError,
+)
+from torchnpn.nn import ACTIVATIONS, Linear, Saturating, Sequential
 
 LOSSES = {  # by family
     "gaussian": ("bce", "gaussian", "l2"),

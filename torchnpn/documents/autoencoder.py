@@ -19,20 +19,24 @@ from torchnpn.documents.layers import WordLinear
 from torchnpn.documents.schedule import adam_with_own_rates, warm_cosine
 from torchnpn.documents.settings import FAMILIES, check_settings
 from torchnpn.documents.start import linear_layers
-from torchnpn.estimators import state
-from torchnpn.estimators.atomic import all_or_nothing
-from torchnpn.estimators.autoencoder import decoded
-from torchnpn.estimators.base import Progress
-from torchnpn.estimators.precise import in_float64
-from torchnpn.estimators.predictive import ArrayMoments
-from torchnpn.estimators.validation import check_enough_rows, check_progress, checked_data, seed_of
+from torchnpn.estimators import (
+    ArrayMoments,
+    Progress,
+    all_or_nothing,
+    check_enough_rows,
+    check_progress,
+    checked_data,
+    decoded,
+    in_float64,
+    seed_of,
+    state,
+)
 from torchnpn.likelihoods import Likelihood
 from torchnpn.moments import Moments
 from torchnpn.nn import Sequential
 from torchnpn.priors import EmpiricalBayes, IsotropicGaussian, Prior
 from torchnpn.sparse import SparseBatch, SparseRows
-from torchnpn.training import History, Recipe, constant, train
-from torchnpn.training.size import check_network_size
+from torchnpn.training import History, Recipe, check_network_size, constant, train
 
 Array = NDArray[Any]
 _BATCH, _FEWEST_STEPS, _LEAST_BATCH = 256, 32, 16  # with fewer steps, 60 epochs of some hundred documents learn little

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from torchnpn.documents.architecture import FAMILY_ACTIVATIONS, LOSSES
-from torchnpn.estimators.validation import check_choice, check_flag, is_number, is_whole, short
+from torchnpn.estimators import check_choice, check_flag, is_number, is_whole, short
 
 _POSITIVE: dict[str, Any] = {
     "activation": "saturating",

@@ -25,14 +25,19 @@ from torchnpn.estimators.precise import in_float64
 from torchnpn.estimators.validation import check_choice, checked_data, is_number, is_whole, seed_of, short
 from torchnpn.likelihoods import Likelihood, VarianceParts, mixture_parts
 from torchnpn.moments import Moments
-from torchnpn.nn import Linear, Sequential, mlp
-from torchnpn.nn.activation import ACTIVATIONS
-from torchnpn.nn.replicas import member, replicas_of
+from torchnpn.nn import ACTIVATIONS, Linear, Sequential, member, mlp, replicas_of
 from torchnpn.priors import EmpiricalBayes
-from torchnpn.training import History, Recipe, adam, constant, resolve_device, train
-from torchnpn.training.chain import why_not_numpy
-from torchnpn.training.history import mean_history
-from torchnpn.training.size import check_network_size
+from torchnpn.training import (
+    History,
+    Recipe,
+    adam,
+    check_network_size,
+    constant,
+    mean_history,
+    resolve_device,
+    train,
+    why_not_numpy,
+)
 
 Array = NDArray[Any]
 Progress = Callable[[float], None]

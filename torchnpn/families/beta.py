@@ -20,7 +20,7 @@ from torchnpn.families.gamma import log_draw
 from torchnpn.families.limits import eps, stored, widened
 from torchnpn.families.tails import Array, Tails
 from torchnpn.finite import clamped, entering
-from torchnpn.metrics.crps import normal_crps
+from torchnpn.metrics import normal_crps
 from torchnpn.moments import Moments
 
 

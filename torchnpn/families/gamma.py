@@ -20,7 +20,7 @@ from torchnpn.families.deviance import deviance
 from torchnpn.families.limits import positive_moments, stored
 from torchnpn.families.tails import Array, Tails
 from torchnpn.finite import clamped, entering, positive
-from torchnpn.metrics.crps import normal_crps
+from torchnpn.metrics import normal_crps
 from torchnpn.moments import Moments
 
 _LARGE = 1e20  # from here on 1 + x is x in every type

@@ -15,7 +15,7 @@ from torchnpn.families import checks, tails
 from torchnpn.families.base import ExponentialFamily, zero_if_point
 from torchnpn.families.tails import Array, Tails
 from torchnpn.finite import clamped, difference, entering
-from torchnpn.metrics.crps import normal_crps
+from torchnpn.metrics import normal_crps
 from torchnpn.moments import Moments
 
 

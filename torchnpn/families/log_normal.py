@@ -19,7 +19,7 @@ from torchnpn.families.gaussian import Gaussian
 from torchnpn.families.limits import positive_moments
 from torchnpn.families.tails import Array, Tails
 from torchnpn.finite import clamped, positive
-from torchnpn.metrics.crps import normal_crps
+from torchnpn.metrics import normal_crps
 from torchnpn.moments import Moments
 
 _NEARLY_NORMAL = 1e-12  # variance of log x below which x is normal to more digits than the closed form of CRPS leaves

@@ -16,7 +16,7 @@ from torchnpn.families.distribution import Distribution
 from torchnpn.families.gaussian import Gaussian
 from torchnpn.families.tails import Array, Tails
 from torchnpn.finite import clamped
-from torchnpn.metrics.crps import normal_mixture_crps
+from torchnpn.metrics import normal_mixture_crps
 from torchnpn.moments import Moments
 
 _TURNS = (0.01, 0.5, 0.99, 1 - 1e-4, 1 - 1e-7)  # where a distribution function turns; the upper tail may be long

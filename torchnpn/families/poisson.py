@@ -18,7 +18,7 @@ from torchnpn.families.deviance import deviance
 from torchnpn.families.limits import widened
 from torchnpn.families.tails import Array, Tails
 from torchnpn.finite import clamped, entering
-from torchnpn.metrics.crps import normal_crps
+from torchnpn.metrics import normal_crps
 from torchnpn.moments import Moments
 
 

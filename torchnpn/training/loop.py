@@ -21,8 +21,7 @@ from torchnpn.priors import Prior
 from torchnpn.training.adversarial import check_dense
 from torchnpn.training.chain import NumpyChainSteps
 from torchnpn.training.checkpoints import files as checkpoints
-from torchnpn.training.checkpoints import optimizer_state
-from torchnpn.training.checkpoints.fingerprint import fingerprint_of
+from torchnpn.training.checkpoints import fingerprint_of, optimizer_state
 from torchnpn.training.data import Loader, Rows, as_batches
 from torchnpn.training.engine import choose_engine
 from torchnpn.training.epoch import seed_of_epoch

@@ -16,7 +16,7 @@ from torch import Tensor
 from torch.optim import Optimizer
 from torch.optim.lr_scheduler import LRScheduler
 
-from torchnpn.kernels.precision import checked_precision
+from torchnpn.kernels import checked_precision
 
 
 class AdamSettings(NamedTuple):
