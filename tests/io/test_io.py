@@ -38,7 +38,7 @@ def networks() -> dict[str, torch.nn.Module]:
     torch.manual_seed(0)
     named = OrderedDict(head=nn.Linear(3, 2), inner=nn.Sequential(nn.ReLU(), nn.Sequential(nn.Linear(2, 1))))
     linear = {f"linear {f}": nn.Linear(3, 2, family=f) for f in families.BY_NAME if f != "pareto"}
-    activation = {name: kind() for name, kind in nn.activation.BY_NAME.items()}
+    activation = {name: kind() for name, kind in nn.ACTIVATIONS.items()}
     return {
         **linear,
         **activation,
