@@ -7,9 +7,7 @@ from collections.abc import Iterable, Sequence
 
 import pyarrow as pa
 
-from torchnpn.table_files.columns import Column, Reading
-from torchnpn.table_files.numerals import COMMA, POINT, Notation, other_mark
-from torchnpn.table_files.read import cells
+from torchnpn.table_files import COMMA, POINT, Column, Notation, Reading, cells, other_mark
 from torchnpn.tables.schema import FAR_RANGES, Number
 
 
