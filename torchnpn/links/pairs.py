@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from torchnpn.estimators.validation import plain_values, short
+from torchnpn.estimators.settings import short
+from torchnpn.estimators.validation import plain_values
 
 Pairs = NDArray[np.int64]  # (pairs, 2)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import warnings
 from typing import Any, Self
 
@@ -15,21 +14,19 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted
 
 from torchnpn.estimators import state
-from torchnpn.estimators.atomic import all_or_nothing
-from torchnpn.estimators.inputs import check_variance, largest_of
-from torchnpn.estimators.labels import distinct_labels
+from torchnpn.estimators.inputs import largest_of
+from torchnpn.estimators.learning import all_or_nothing
 from torchnpn.estimators.predictive import ArrayMoments
+from torchnpn.estimators.settings import POSITIVE, check_choice, check_count, check_flag, check_number
+from torchnpn.estimators.targets import distinct_labels
 from torchnpn.estimators.validation import (
-    check_choice,
     check_enough_rows,
-    check_flag,
     checked_data,
+    checked_variance,
     checked_weight,
-    is_number,
-    is_whole,
     score_weight,
-    short,
 )
+from torchnpn.io import checks
 from torchnpn.logistic.posterior import Posterior, Rows, fit_posterior, linear_moments
 from torchnpn.maps import accurate
 from torchnpn.moments import Moments
@@ -115,7 +112,7 @@ class BayesianLogisticRegression(ClassifierMixin, BaseEstimator):  # type: ignor
             X_variance: Variances of the features: a number, one for each feature, or the shape of X.
         """
         self._check_settings()
-        X, y = checked_data(self, X, y, dtype=[np.float64, np.float32], reset=True)
+        X, y = checked_data(self, X, y, reset=True)
         _check_size(X)
         distinct_labels(y)  # which says in words what cannot be sorted
         check_classification_targets(y)
@@ -124,7 +121,7 @@ class BayesianLogisticRegression(ClassifierMixin, BaseEstimator):  # type: ignor
         self.classes_ = distinct_labels(y[weight > 0])
         if len(self.classes_) < 2:
             raise ValueError(f"A classifier expects at least two classes, got one class: {self.classes_.tolist()}.")
-        variance = _checked_variance(X_variance, X)
+        variance = _variance_of_size(X_variance, X)
         check_enough_rows(self, X, given)
         positive = self.classes_[1:] if len(self.classes_) == 2 else self.classes_
         posteriors = [self._fit_one(X, variance, y == label, weight) for label in positive]
@@ -161,15 +158,9 @@ class BayesianLogisticRegression(ClassifierMixin, BaseEstimator):  # type: ignor
     def _check_settings(self) -> None:
         check_choice("method", self.method, _METHODS)
         check_flag("fit_intercept", self.fit_intercept)
-        named = isinstance(self.precision, str) and self.precision in _PRIORS
-        if not named and not (is_number(self.precision) and 0 < self.precision < math.inf):
-            raise ValueError(f'precision expects "evidence", "ard" or a number above 0, got {short(self.precision)}.')
-        if not is_whole(self.max_iter) or not 1 <= self.max_iter <= _MOST_ROUNDS:
-            raise ValueError(
-                f"max_iter expects a whole number above 0 and up to {_MOST_ROUNDS:,}, got {short(self.max_iter)}."
-            )
-        if not is_number(self.tol) or not 0 < self.tol < math.inf:
-            raise ValueError(f"tol expects a number above 0, got {short(self.tol)}.")
+        check_number("precision", self.precision, POSITIVE, words=_PRIORS)
+        check_count("max_iter", self.max_iter, _MOST_ROUNDS)
+        check_number("tol", self.tol, POSITIVE)
 
     def decision_moments(self, X: Any, X_variance: Any = None) -> ArrayMoments:
         """Mean and variance of a = w·x + b for each row, (rows,); (rows, classes) for more than two."""
@@ -177,10 +168,10 @@ class BayesianLogisticRegression(ClassifierMixin, BaseEstimator):  # type: ignor
 
     def _decision(self, X: Any, X_variance: Any) -> Moments:
         check_is_fitted(self, "coef_")
-        X = checked_data(self, X, dtype=[np.float64, np.float32], reset=False)
+        X = checked_data(self, X, reset=False)
         _check_size(X)
         none = torch.empty(0)
-        rows = Rows(X, _checked_variance(X_variance, X), none, none, bool(self.fit_intercept))
+        rows = Rows(X, _variance_of_size(X_variance, X), none, none, bool(self.fit_intercept))
         weights = np.column_stack([self.coef_, self.intercept_]) if self.fit_intercept else self.coef_
         mean, variance = torch.empty(2, len(X), len(weights), dtype=torch.float64)
         for part, x, s in rows.chunks():
@@ -226,11 +217,8 @@ class BayesianLogisticRegression(ClassifierMixin, BaseEstimator):  # type: ignor
     def _state(self) -> tuple[dict[str, Any], dict[str, Any]]:
         """All that predictions need, as plain values and arrays."""
         check_is_fitted(self, "coef_")
-        names = getattr(self, "feature_names_in_", None)
         plain = {
-            "settings": state.plain_settings(self.get_params(deep=False)),
-            "features": int(self.n_features_in_),
-            "feature_names": None if names is None else [str(name) for name in names],
+            **state.plain_model(self),
             "classes": state.plain_labels(self.classes_),
             "iterations": int(self.n_iter_),
         }
@@ -240,14 +228,10 @@ class BayesianLogisticRegression(ClassifierMixin, BaseEstimator):  # type: ignor
     @classmethod
     def _from_state(cls, plain: dict[str, Any], arrays: dict[str, Any]) -> Self:
         """The inverse of `_state`; a ValueError for anything that `_state` cannot have written."""
-        model = cls(**state.checked_settings(plain.get("settings"), set(cls().get_params(deep=False))))
-        model._check_settings()
-        features = model.n_features_in_ = state.checked_count(plain.get("features"), "features")
-        names = state.checked_names(plain.get("feature_names"), features)
-        if names is not None:
-            model.feature_names_in_ = names
+        model = state.new_model(cls, plain)
+        features = model.n_features_in_
         model.classes_ = state.checked_labels(plain.get("classes"))
-        model.n_iter_ = state.checked_count(plain.get("iterations"), "iterations")
+        model.n_iter_ = checks.size("iterations", plain.get("iterations"))
         problems = 1 if len(model.classes_) == 2 else len(model.classes_)
         size = features + bool(model.fit_intercept)
         shapes = {
@@ -258,17 +242,17 @@ class BayesianLogisticRegression(ClassifierMixin, BaseEstimator):  # type: ignor
             "log_evidence": (problems,),
         }
         for name, shape in shapes.items():
-            setattr(model, f"{name}_", state.checked_array(arrays, name, shape))
+            setattr(model, f"{name}_", checks.array(name, arrays, shape))
         if features <= _MOST_FEATURES:
-            state.check_covariance(model.covariance_, "covariance")
+            checks.covariance("covariance", model.covariance_)
         elif (model.covariance_ < 0).any():
-            raise ValueError("covariance expects variances ≥ 0, got others.")
-        state.check_same_names((plain, arrays), model._state())
+            raise ValueError("covariance should have variances ≥ 0, got others")
+        state.check_complete(plain, arrays, model)
         return model
 
 
-def _checked_variance(X_variance: Any, X: Array) -> Array | None:
-    variance = check_variance(X_variance, X)
+def _variance_of_size(X_variance: Any, X: Array) -> Array | None:
+    variance = checked_variance(X_variance, X)
     if variance is not None and (largest := largest_of(variance)) > _LARGEST**2:
         raise ValueError(f"X_variance expects variances up to {_LARGEST**2:g}, got {largest:.4g}. Scale the features.")
     return variance
