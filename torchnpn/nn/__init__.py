@@ -22,8 +22,7 @@ from torchnpn.nn.activation import (
     Tanh,
 )
 from torchnpn.nn.container import Complement, Flatten, Sequential, mlp, with_masks
-from torchnpn.nn.heads import MeanAndNoise
-from torchnpn.nn.linear import Linear
+from torchnpn.nn.linear import Linear, MeanAndNoise
 from torchnpn.nn.neurons import Bernoulli, Power, Saturating
 from torchnpn.nn.noise import AnalyticDropout, Dropout, InputNoise, MaskedUnits
 from torchnpn.nn.parameter import RandomParameter
