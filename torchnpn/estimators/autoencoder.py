@@ -135,9 +135,13 @@ class NPNAutoencoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, NPNEstim
     def _check_hidden(self, hidden: Any) -> None:
         check_hidden(hidden, with_code=True)
 
-    def _sizes(self, n_in: int, n_out: int) -> list[int]:
-        hidden = list(map(int, self.hidden))
-        return [n_in, *hidden, *reversed(hidden[:-1]), n_out]
+    def _least_kl(self, likelihood: Likelihood) -> float:
+        return 0.0
+
+    @property
+    def _layers(self) -> list[int]:
+        encoder = super()._layers
+        return [*encoder, *reversed(encoder[:-1])]
 
     @property
     def _encoder_modules(self) -> int:
@@ -186,9 +190,5 @@ class NPNAutoencoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, NPNEstim
 
     # Model files -------------------------------------------------------------------------------------------------
 
-    @property
-    def _targets(self) -> int:
-        return int(self.n_features_in_)
-
-    def _read_target(self, plain: dict[str, Any], arrays: dict[str, Any]) -> Likelihood:
-        return GaussianNoise()
+    def _read_target(self, plain: dict[str, Any], arrays: dict[str, Any]) -> tuple[Likelihood, int]:
+        return GaussianNoise(), self.n_features_in_

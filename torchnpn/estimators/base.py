@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from functools import partial
 from typing import Any, Self
 
@@ -33,7 +33,7 @@ from torchnpn.estimators.validation import checked_rows, checked_variance
 from torchnpn.io import checks
 from torchnpn.likelihoods import Likelihood, VarianceParts, mixture_parts
 from torchnpn.moments import Moments
-from torchnpn.nn import Linear, Sequential, mlp
+from torchnpn.nn import Linear, MeanAndNoise, Sequential, mlp
 from torchnpn.nn.activation import BY_NAME
 from torchnpn.nn.replicas import member, replicas_of
 from torchnpn.priors import EmpiricalBayes
@@ -103,36 +103,35 @@ class NPNEstimator(BaseEstimator):  # type: ignore[misc]
         """Leading dimensions of the tensors of network and likelihood."""
         return () if self.n_estimators == 1 else (int(self.n_estimators),)
 
-    def _start(self, rows: int, n_in: int, n_out: int, likelihood: Likelihood) -> None:
+    @property
+    def _layers(self) -> list[int]:
+        """Units of all hidden layers."""
+        return [*map(int, self.hidden)]
+
+    def _start(self, rows: int, n_in: int, targets: int, likelihood: Likelihood) -> None:
         """A new network to be trained on so many rows, its random numbers drawn from `random_state`."""
         resolve_device(self.device)
-        self._seed = seed_of(self.random_state)
-        check_size(self._sizes(n_in, n_out), self._plan(rows).batch_size, self.n_estimators)
-        self.network_ = new_network(partial(self._build, n_in, n_out), self._replicas, self._seed)
-        self.likelihood_ = likelihood
+        self._seed, self.likelihood_ = seed_of(self.random_state), likelihood
+        sizes = [n_in, *self._layers, likelihood.outputs(targets)]
+        check_size(sizes, self._plan(rows).batch_size, self.n_estimators)
+        self.network_ = new_network(partial(self._build, n_in, targets), self._replicas, self._seed)
         self.history_, self._rows_seen, self._averages = History(), 0.0, []
 
     def _build(
-        self, n_in: int, n_out: int, generator: torch.Generator | None = None, replicas: tuple[int, ...] = ()
+        self, n_in: int, targets: int, generator: torch.Generator | None = None, replicas: tuple[int, ...] = ()
     ) -> Sequential:
-        return self._network(self._sizes(n_in, n_out), generator, replicas)
-
-    def _sizes(self, n_in: int, n_out: int) -> list[int]:
-        """Of inputs, hidden layers and outputs."""
-        return [n_in, *map(int, self.hidden), n_out]
-
-    def _network(
-        self, sizes: Sequence[int], generator: torch.Generator | None, replicas: tuple[int, ...] = ()
-    ) -> Sequential:
-        """Layers of these sizes; the kinks of the first one start spread over the rows, not all at their mean."""
-        network = mlp(
-            sizes, activation=self.activation, dropout=float(self.dropout), replicas=replicas, generator=generator
-        )
-        first = network[0]
-        assert isinstance(first, Linear) and first.bias is not None
+        """Layers whose outputs the likelihood takes; the kinks of the first start spread over the rows."""
+        common: dict[str, Any] = {"replicas": replicas, "generator": generator}
+        sizes = [n_in, *self._layers, targets]
+        network = mlp(sizes, activation=self.activation, dropout=float(self.dropout), **common)
+        first, last = network[0], network[-1]
+        assert isinstance(first, Linear) and first.bias is not None and isinstance(last, Linear)
         if len(sizes) > 2 and not first.bias.free[0].is_meta:
             with torch.no_grad():
                 first.bias.free[0].normal_(0, _BIAS_SPREAD, generator=generator)
+        if self.likelihood_.outputs(targets) == 2 * targets:  # one more for the noise of each target
+            network[-1] = MeanAndNoise(last.in_features, targets, **common)
+            network[-1].mean = last  # it starts, and is learnt, as with constant noise
         return network
 
     def _plan(self, rows: int) -> Plan:
@@ -140,7 +139,7 @@ class NPNEstimator(BaseEstimator):  # type: ignore[misc]
 
     def _least_kl(self, likelihood: Likelihood) -> float | Array:
         """The share of `kl_weight` that the KL has at least, from the start; one for each replica, if any."""
-        return 0.0
+        return likelihood.least_kl()
 
     def _train(
         self, x: Any, y: Any, weight: Array | None, progress: Progress | None, subsets: Array | None = None
@@ -242,13 +241,12 @@ class NPNEstimator(BaseEstimator):  # type: ignore[misc]
         model._seed = checks.size("seed", plain.get("seed"), least=0)
         model._rows_seen = checks.not_negative("rows_seen", plain.get("rows_seen"))
         model.history_, model._averages = History(), []
-        n_in = model.n_features_in_
-        model.inputs_ = Inputs.from_arrays(arrays, n_in)
+        model.inputs_ = Inputs.from_arrays(arrays, model.n_features_in_)
         with torch.device("meta"):
-            likelihood = model._read_target(plain, arrays)
-            network = model._build(n_in, likelihood.outputs(model._targets), replicas=model._replicas)
+            model.likelihood_, targets = model._read_target(plain, arrays)
+            network = model._build(model.n_features_in_, targets, replicas=model._replicas)
         model.network_ = state.load_module(network, arrays, "network.")
-        model.likelihood_ = state.load_module(likelihood, arrays, "likelihood.")
+        state.load_module(model.likelihood_, arrays, "likelihood.")
         state.check_complete(plain, arrays, model)
         return model
 
@@ -260,11 +258,6 @@ class NPNEstimator(BaseEstimator):  # type: ignore[misc]
         """What is known of the target, as arrays."""
         return {}
 
-    def _read_target(self, plain: dict[str, Any], arrays: dict[str, Any]) -> Likelihood:
-        """Take up what the two above wrote; the likelihood, yet without numbers."""
-        raise NotImplementedError
-
-    @property
-    def _targets(self) -> int:
-        """Targets, or classes, of the likelihood."""
+    def _read_target(self, plain: dict[str, Any], arrays: dict[str, Any]) -> tuple[Likelihood, int]:
+        """Take up what the two above wrote; the likelihood, yet without numbers, and how many targets or classes."""
         raise NotImplementedError

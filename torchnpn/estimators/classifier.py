@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from typing import Any, Self
 
 import numpy as np
@@ -25,7 +26,32 @@ Array = NDArray[Any]
 _LEAST = np.finfo(np.float64).tiny
 
 
-class NPNClassifier(ClassifierMixin, SupervisedEstimator):  # type: ignore[misc]
+class ProbabilisticClassifier(ClassifierMixin):  # type: ignore[misc]
+    """What follows from `predict_proba` and `classes_`."""
+
+    classes_: Array
+
+    @abstractmethod
+    def predict_proba(self, X: Any, X_variance: Any = None) -> Array:
+        """Probabilities (rows, classes), in the order of `classes_`."""
+
+    def predict_log_proba(self, X: Any, X_variance: Any = None) -> Array:
+        """Logarithms of `predict_proba`; -708 for a probability that is too small for float64."""
+        logs: Array = np.log(np.maximum(self.predict_proba(X, X_variance=X_variance), _LEAST))
+        return logs
+
+    def predict(self, X: Any, X_variance: Any = None) -> Array:
+        """The most probable label of each row."""
+        labels: Array = self.classes_[self.predict_proba(X, X_variance=X_variance).argmax(axis=1)]
+        return labels
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """The share of rows whose most probable label is theirs."""
+        distinct_labels(y)  # which says in words what cannot be compared
+        return float(super().score(X, y, score_weight(sample_weight)))
+
+
+class NPNClassifier(ProbabilisticClassifier, SupervisedEstimator):
     """A network with Gaussian weights whose logits are distributions: their uncertainty softens the probabilities.
 
     Features are treated as by `NPNRegressor`: standardised, NaN as a missing value.
@@ -59,8 +85,6 @@ class NPNClassifier(ClassifierMixin, SupervisedEstimator):  # type: ignore[misc]
         >>> bool(model.predict_dist([[5.0, 5.0, 5.0, 5.0]]).entropy > model.predict_dist(X[:1]).entropy)
         True
     """
-
-    classes_: Array
 
     def __init__(
         self,
@@ -136,20 +160,9 @@ class NPNClassifier(ClassifierMixin, SupervisedEstimator):  # type: ignore[misc]
 
     # Predicting --------------------------------------------------------------------------------------------------
 
-    def predict(self, X: Any, *, X_variance: Any = None) -> Array:
-        """The most probable label of each row."""
-        probs = self.predict_proba(X, X_variance=X_variance)
-        labels: Array = self.classes_[probs.argmax(axis=1)]
-        return labels
-
-    def predict_proba(self, X: Any, *, X_variance: Any = None) -> Array:
+    def predict_proba(self, X: Any, X_variance: Any = None) -> Array:
         """Probabilities (rows, classes), in the order of `classes_`."""
         return self.predict_dist(X, X_variance=X_variance).probs
-
-    def predict_log_proba(self, X: Any, *, X_variance: Any = None) -> Array:
-        """Logarithms of `predict_proba`; -708 for a probability that is too small for float64."""
-        logs: Array = np.log(np.maximum(self.predict_proba(X, X_variance=X_variance), _LEAST))
-        return logs
 
     def predict_dist(self, X: Any, *, X_variance: Any = None) -> ClassPredictive:
         """The predictive distribution over the classes of each row."""
@@ -157,11 +170,6 @@ class NPNClassifier(ClassifierMixin, SupervisedEstimator):  # type: ignore[misc]
         with torch.no_grad():
             classes = self.likelihood_.predict(o)
         return ClassPredictive(self.classes_, (mixed(classes) if replicas_of(self.network_) else classes).mean.numpy())
-
-    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
-        """The share of rows whose most probable label is theirs."""
-        distinct_labels(y)  # which says in words what cannot be compared
-        return float(super().score(X, y, score_weight(sample_weight)))
 
     def predict_variance(self, X: Any, *, X_variance: Any = None) -> ArrayVarianceParts:
         """Variance p (1 - p) of each class (rows, classes), and its epistemic and aleatoric parts."""
@@ -173,13 +181,9 @@ class NPNClassifier(ClassifierMixin, SupervisedEstimator):  # type: ignore[misc]
 
     # Model files -------------------------------------------------------------------------------------------------
 
-    @property
-    def _targets(self) -> int:
-        return len(self.classes_)
-
     def _plain_target(self) -> dict[str, Any]:
         return {"classes": state.plain_labels(self.classes_)}
 
-    def _read_target(self, plain: dict[str, Any], arrays: dict[str, Any]) -> Likelihood:
+    def _read_target(self, plain: dict[str, Any], arrays: dict[str, Any]) -> tuple[Likelihood, int]:
         self.classes_ = state.checked_labels(plain.get("classes"))
-        return ScaledSoftmax(len(self.classes_))
+        return ScaledSoftmax(len(self.classes_)), len(self.classes_)

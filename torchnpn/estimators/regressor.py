@@ -20,7 +20,7 @@ from torchnpn.estimators.validation import real_numbers, score_weight
 from torchnpn.families import Distribution
 from torchnpn.io import checks
 from torchnpn.likelihoods import BY_NAME, Likelihood, Units, mixed
-from torchnpn.nn import Linear, MeanAndNoise, Sequential
+from torchnpn.nn import Linear, MeanAndNoise
 from torchnpn.nn.replicas import replicas_of
 
 Array = NDArray[Any]
@@ -134,7 +134,7 @@ class NPNRegressor(RegressorMixin, SupervisedEstimator):  # type: ignore[misc]
         self.inputs_ = Inputs.learn(X, weight, self.missing)
         self.units_ = kind.units(columns, weight)
         check_units(self.units_)
-        self._start(seen, X.shape[1], likelihood.outputs(self.n_outputs_), likelihood)
+        self._start(seen, X.shape[1], self.n_outputs_, likelihood)
         t = in_network_units(likelihood, columns, self.units_)
         start = kind.start(t, weight)
         last = self.network_[-1]
@@ -144,19 +144,9 @@ class NPNRegressor(RegressorMixin, SupervisedEstimator):  # type: ignore[misc]
             last.bias.free[0].copy_(torch.from_numpy(start))
         return t
 
-    def _build(
-        self, n_in: int, n_out: int, generator: torch.Generator | None = None, replicas: tuple[int, ...] = ()
-    ) -> Sequential:
-        network = self._network(self._sizes(n_in, self.n_outputs_), generator, replicas)
-        if n_out == 2 * self.n_outputs_:  # one more for the noise of each target
-            mean = network[-1]
-            assert isinstance(mean, Linear)
-            network[-1] = MeanAndNoise(mean.in_features, mean.out_features, replicas=replicas, generator=generator)
-            network[-1].mean = mean  # it starts, and is learnt, as with constant noise
-        return network
-
-    def _sizes(self, n_in: int, n_out: int) -> list[int]:
-        return [n_in, *map(int, self.hidden_), n_out]
+    @property
+    def _layers(self) -> list[int]:
+        return [*map(int, self.hidden_)]
 
     def _check_hidden(self, hidden: Any) -> None:
         if hidden is not None:
@@ -165,9 +155,6 @@ class NPNRegressor(RegressorMixin, SupervisedEstimator):  # type: ignore[misc]
     def _plan(self, rows: int) -> Plan:
         steps = regression_steps(rows) if self._kind.gains_from_steps else self._steps
         return Plan.of(rows, self.batch_size, self.max_epochs, steps, self._most_epochs)
-
-    def _least_kl(self, likelihood: Likelihood) -> float | Array:
-        return likelihood.least_kl()
 
     def _checked_columns(self, y: Array, likelihood: Likelihood) -> Array:
         """(rows, targets) in float64, in memory of their own: torch takes neither read-only nor reversed arrays."""
@@ -228,10 +215,6 @@ class NPNRegressor(RegressorMixin, SupervisedEstimator):  # type: ignore[misc]
 
     # Model files -------------------------------------------------------------------------------------------------
 
-    @property
-    def _targets(self) -> int:
-        return self.n_outputs_
-
     def _plain_target(self) -> dict[str, Any]:
         chosen: dict[str, Any] = {} if self.hidden is not None else {"hidden": list(self.hidden_)}
         return {"targets": self.n_outputs_, "flat": self._flat, **chosen}
@@ -239,7 +222,7 @@ class NPNRegressor(RegressorMixin, SupervisedEstimator):  # type: ignore[misc]
     def _target_arrays(self) -> dict[str, Array]:
         return {f"units.{name}": array for name, array in self.units_._asdict().items()}
 
-    def _read_target(self, plain: dict[str, Any], arrays: dict[str, Any]) -> Likelihood:
+    def _read_target(self, plain: dict[str, Any], arrays: dict[str, Any]) -> tuple[Likelihood, int]:
         self.n_outputs_ = checks.size("targets", plain.get("targets"))
         self._flat = checks.flag("flat", plain.get("flat"))
         if self._flat and self.n_outputs_ != 1:
@@ -249,4 +232,4 @@ class NPNRegressor(RegressorMixin, SupervisedEstimator):  # type: ignore[misc]
         self.hidden_ = tuple(hidden)
         self.units_ = Units(*(checks.array(f"units.{name}", arrays, (self.n_outputs_,)) for name in Units._fields))
         checks.scale_with_square("units", self.units_.scale, self.units_.shift)
-        return self._kind.for_targets(self.n_outputs_, self._replicas)
+        return self._kind.for_targets(self.n_outputs_, self._replicas), self.n_outputs_

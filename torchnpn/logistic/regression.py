@@ -8,12 +8,13 @@ from typing import Any, Self
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.base import BaseEstimator
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted
 
 from torchnpn.estimators import state
+from torchnpn.estimators.classifier import ProbabilisticClassifier
 from torchnpn.estimators.inputs import largest_of
 from torchnpn.estimators.learning import all_or_nothing
 from torchnpn.estimators.predictive import ArrayMoments
@@ -24,7 +25,6 @@ from torchnpn.estimators.validation import (
     checked_data,
     checked_variance,
     checked_weight,
-    score_weight,
 )
 from torchnpn.io import checks
 from torchnpn.logistic.posterior import Posterior, Rows, fit_posterior, linear_moments
@@ -38,7 +38,7 @@ _MOST_FEATURES = 1000  # with a full covariance
 _METHODS, _PRIORS = ("laplace", "variational"), ("evidence", "ard")
 
 
-class BayesianLogisticRegression(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
+class BayesianLogisticRegression(ProbabilisticClassifier, BaseEstimator):  # type: ignore[misc]
     """Logistic regression p(y = 1 | x, w) = σ(w·x + b) with a Gaussian posterior over w and b (Bishop 2006, 4.5, 10.6).
 
     Features may be uncertain: given their variances, training maximises the expected log-likelihood, and a
@@ -80,7 +80,6 @@ class BayesianLogisticRegression(ClassifierMixin, BaseEstimator):  # type: ignor
         True
     """
 
-    classes_: Array
     coef_: Array
     intercept_: Array
     covariance_: Array
@@ -195,22 +194,6 @@ class BayesianLogisticRegression(ClassifierMixin, BaseEstimator):  # type: ignor
             probs[lost] = torch.softmax(a.mean + 0.5 * a.variance, 1).numpy()[lost]  # type: ignore[operator]
         scaled: Array = probs / probs.sum(axis=1, keepdims=True)
         return scaled
-
-    def predict_log_proba(self, X: Any, X_variance: Any = None) -> Array:
-        """Logarithms of `predict_proba`; -708 for a probability that is too small for float64."""
-        logs: Array = np.log(np.maximum(self.predict_proba(X, X_variance), np.finfo(np.float64).tiny))
-        return logs
-
-    def predict(self, X: Any, X_variance: Any = None) -> Array:
-        """The most probable label of each row."""
-        probs = self.predict_proba(X, X_variance)
-        labels: Array = self.classes_[probs.argmax(axis=1)]
-        return labels
-
-    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
-        """The share of rows whose most probable label is theirs."""
-        distinct_labels(y)  # which says in words what cannot be compared
-        return float(super().score(X, y, score_weight(sample_weight)))
 
     # Model files -------------------------------------------------------------------------------------------------
 
