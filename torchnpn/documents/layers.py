@@ -11,9 +11,7 @@ from torchnpn import maps
 from torchnpn.families import Poisson
 from torchnpn.kernels import sparse as sparse_linear
 from torchnpn.moments import Moments
-from torchnpn.nn import Linear
-from torchnpn.nn.inputs import as_moments
-from torchnpn.nn.noise import dropout_mask
+from torchnpn.nn import Linear, as_moments, dropout_mask
 from torchnpn.sparse import SparseBatch, SparseRows
 
 

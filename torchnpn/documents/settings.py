@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from torchnpn.documents.architecture import ACTIVATIONS, LOSSES
-from torchnpn.estimators.settings import (
+from torchnpn.documents.architecture import FAMILY_ACTIVATIONS, LOSSES
+from torchnpn.estimators import (
     NOT_NEGATIVE,
     POSITIVE,
     RATE,
@@ -58,7 +58,7 @@ def check_settings(settings: dict[str, Any]) -> None:
     """Raise for settings that no network can be made of, or trained with."""
     family = settings["family"]
     check_choice("family", family, FAMILIES)
-    for name, options in (("loss", LOSSES), ("activation", ACTIVATIONS)):
+    for name, options in (("loss", LOSSES), ("activation", FAMILY_ACTIVATIONS)):
         if settings[name] is not None:
             check_choice(f"{name} of a {family} network", settings[name], options[family])
     check_hidden(settings["hidden"], with_code=True)

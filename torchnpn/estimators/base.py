@@ -33,13 +33,9 @@ from torchnpn.estimators.validation import checked_rows, checked_variance
 from torchnpn.io import checks
 from torchnpn.likelihoods import Likelihood, VarianceParts, mixture_parts
 from torchnpn.moments import Moments
-from torchnpn.nn import Linear, MeanAndNoise, Sequential, mlp
-from torchnpn.nn.activation import BY_NAME
-from torchnpn.nn.replicas import member, replicas_of
+from torchnpn.nn import ACTIVATIONS, Linear, MeanAndNoise, Sequential, member, mlp, replicas_of
 from torchnpn.priors import EmpiricalBayes
-from torchnpn.training import History, Recipe, adam, constant, resolve_device
-from torchnpn.training.chain import why_not_numpy
-from torchnpn.training.size import check_size
+from torchnpn.training import History, Recipe, adam, check_network_size, constant, resolve_device, why_not_numpy
 
 Array = NDArray[Any]
 _BIAS_SPREAD = 0.5  # standard deviation of the first biases at the start, in those of the features
@@ -90,7 +86,7 @@ class NPNEstimator(BaseEstimator):  # type: ignore[misc]
         for name, among in ranges.items():
             check_number(name, getattr(self, name), among)
         check_choice("missing", self.missing, ("marginal", "conditional"))
-        check_choice("activation", self.activation, BY_NAME)
+        check_choice("activation", self.activation, ACTIVATIONS)
         check_verbose(self.verbose)
 
     def _check_hidden(self, hidden: Any) -> None:
@@ -113,7 +109,7 @@ class NPNEstimator(BaseEstimator):  # type: ignore[misc]
         resolve_device(self.device)
         self._seed, self.likelihood_ = seed_of(self.random_state), likelihood
         sizes = [n_in, *self._layers, likelihood.outputs(targets)]
-        check_size(sizes, self._plan(rows).batch_size, self.n_estimators)
+        check_network_size(sizes, self._plan(rows).batch_size, self.n_estimators)
         self.network_ = new_network(partial(self._build, n_in, targets), self._replicas, self._seed)
         self.history_, self._rows_seen, self._averages = History(), 0.0, []
 

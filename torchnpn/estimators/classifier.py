@@ -20,7 +20,7 @@ from torchnpn.estimators.supervised import SupervisedEstimator
 from torchnpn.estimators.targets import distinct_labels, places_among
 from torchnpn.estimators.validation import score_weight
 from torchnpn.likelihoods import Likelihood, ScaledSoftmax, mixed
-from torchnpn.nn.replicas import replicas_of
+from torchnpn.nn import replicas_of
 
 Array = NDArray[Any]
 _LEAST = np.finfo(np.float64).tiny

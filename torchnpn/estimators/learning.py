@@ -14,11 +14,9 @@ from numpy.typing import NDArray
 
 from torchnpn.estimators.forward import rows_of
 from torchnpn.likelihoods import Likelihood
-from torchnpn.nn import Sequential
-from torchnpn.nn.replicas import assemble_, member, replicas_of
+from torchnpn.nn import Sequential, assemble_, member, replicas_of
 from torchnpn.priors import Prior
-from torchnpn.training import History, Ramp, Recipe, geometric_ramp, train
-from torchnpn.training.history import mean_history
+from torchnpn.training import History, Ramp, Recipe, geometric_ramp, mean_history, train
 
 Array = NDArray[Any]
 Progress = Callable[[float], None]

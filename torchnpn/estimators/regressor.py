@@ -20,8 +20,7 @@ from torchnpn.estimators.validation import real_numbers, score_weight
 from torchnpn.families import Distribution
 from torchnpn.io import checks
 from torchnpn.likelihoods import BY_NAME, Likelihood, Units, mixed
-from torchnpn.nn import Linear, MeanAndNoise
-from torchnpn.nn.replicas import replicas_of
+from torchnpn.nn import Linear, MeanAndNoise, replicas_of
 
 Array = NDArray[Any]
 

@@ -12,18 +12,18 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 from torch import Tensor
 
-from torchnpn.estimators import state
-from torchnpn.estimators.learning import all_or_nothing
-from torchnpn.estimators.predictive import ArrayMoments
-from torchnpn.estimators.settings import (
+from torchnpn.estimators import (
     NOT_NEGATIVE,
     POSITIVE,
+    ArrayMoments,
+    all_or_nothing,
     check_choice,
     check_flag,
     check_number,
     generator_of,
     is_number,
     short,
+    state,
 )
 from torchnpn.links import files, scores
 from torchnpn.links.codes import checked_codes, checked_traits

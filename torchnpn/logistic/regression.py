@@ -13,18 +13,22 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted
 
-from torchnpn.estimators import state
-from torchnpn.estimators.classifier import ProbabilisticClassifier
-from torchnpn.estimators.inputs import largest_of
-from torchnpn.estimators.learning import all_or_nothing
-from torchnpn.estimators.predictive import ArrayMoments
-from torchnpn.estimators.settings import POSITIVE, check_choice, check_count, check_flag, check_number
-from torchnpn.estimators.targets import distinct_labels
-from torchnpn.estimators.validation import (
+from torchnpn.estimators import (
+    POSITIVE,
+    ArrayMoments,
+    ProbabilisticClassifier,
+    all_or_nothing,
+    check_choice,
+    check_count,
     check_enough_rows,
+    check_flag,
+    check_number,
     checked_data,
     checked_variance,
     checked_weight,
+    distinct_labels,
+    largest_of,
+    state,
 )
 from torchnpn.io import checks
 from torchnpn.logistic.posterior import Posterior, Rows, fit_posterior, linear_moments

@@ -149,4 +149,4 @@ _ALL = (
     *(ReLU, LeakyReLU, Abs, ReLU6, Hardtanh, Heaviside, Sigmoid, Tanh, Erf),
     *(ELU, SELU, GELU, SiLU, Softplus, Exp, Sin, Cos, Square),
 )
-BY_NAME: dict[str, type[Activation]] = {kind.map.__name__: kind for kind in _ALL}
+ACTIVATIONS: dict[str, type[Activation]] = {kind.map.__name__: kind for kind in _ALL}
