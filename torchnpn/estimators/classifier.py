@@ -42,7 +42,8 @@ class ProbabilisticClassifier(ClassifierMixin):  # type: ignore[misc]
 
     def predict(self, X: Any, X_variance: Any = None) -> Array:
         """The most probable label of each row."""
-        labels: Array = self.classes_[self.predict_proba(X, X_variance=X_variance).argmax(axis=1)]
+        probs = self.predict_proba(X, X_variance=X_variance)
+        labels: Array = self.classes_[probs.argmax(axis=1)]
         return labels
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
