@@ -9,7 +9,7 @@ from torchnpn.likelihoods.log_normal import HeteroscedasticLogNormal, LogNormalA
 from torchnpn.likelihoods.paper import Direct, KLToTarget, SquaredError
 from torchnpn.likelihoods.positive import GammaAmounts
 from torchnpn.likelihoods.proportions import BetaProportions
-from torchnpn.likelihoods.units import Units
+from torchnpn.likelihoods.targets import Units
 from torchnpn.likelihoods.words import BernoulliPoisson, CrossEntropy, GammaWords, PoissonRate
 
 __all__ = [

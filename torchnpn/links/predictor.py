@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator
 from typing import Any, Self
 
@@ -14,10 +13,13 @@ from sklearn.utils.validation import check_is_fitted
 from torch import Tensor
 
 from torchnpn.estimators import (
+    NOT_NEGATIVE,
+    POSITIVE,
     ArrayMoments,
     all_or_nothing,
     check_choice,
     check_flag,
+    check_number,
     generator_of,
     is_number,
     short,
@@ -179,11 +181,8 @@ class LinkPredictor(BaseEstimator):  # type: ignore[misc]
         if not is_number(wanted) or not (0 < wanted < 1 or (wanted >= 1 and wanted % 1 == 0)):
             raise ValueError(f"negatives expects a share above 0 and below 1, or a whole number, got {short(wanted)}.")
         check_flag("sums", self.sums)
-        if not (is_number(self.variance_scale) and 0 <= self.variance_scale < math.inf):
-            raise ValueError(f"variance_scale expects a finite number ≥ 0, got {short(self.variance_scale)}.")
-        named = isinstance(self.precision, str) and self.precision == "evidence"
-        if not named and not (is_number(self.precision) and 0 < self.precision < math.inf):
-            raise ValueError(f'precision expects "evidence" or a number above 0, got {short(self.precision)}.')
+        check_number("variance_scale", self.variance_scale, NOT_NEGATIVE)
+        check_number("precision", self.precision, POSITIVE, words=["evidence"])
 
     def decision_moments(self, pairs: Any) -> ArrayMoments:
         """Mean and variance of the log-odds of each pair, (pairs,), over weights and, with "joint", codes."""
@@ -242,14 +241,13 @@ class LinkPredictor(BaseEstimator):  # type: ignore[misc]
     @classmethod
     def _from_state(cls, plain: dict[str, Any], arrays: dict[str, Any]) -> Self:
         """The inverse of `_state`; a ValueError for anything that `_state` cannot have written."""
-        model = cls(**state.checked_settings(plain.get("settings"), set(cls().get_params(deep=False))))
-        model._check_settings()
+        model = state.new_model(cls, plain)
         if not isinstance(model.features, str):  # of a function the file has the name
             raise ValueError(f"settings expects a name for features, got {short(model.features)}.")
         model.features_ = files.read_features(arrays, model.features)
         model._check_size()
         model._take(files.read_weights(arrays, model.features_), *files.read_values(plain))
-        state.check_same_names((plain, arrays), model._state(), "A link model")
+        state.check_complete(plain, arrays, model)
         return model
 
 

@@ -145,23 +145,8 @@ class Square(Activation):
     map = staticmethod(maps.square)
 
 
-ACTIVATIONS: dict[str, type[Activation]] = {
-    "relu": ReLU,
-    "leaky_relu": LeakyReLU,
-    "abs": Abs,
-    "relu6": ReLU6,
-    "hardtanh": Hardtanh,
-    "heaviside": Heaviside,
-    "sigmoid": Sigmoid,
-    "tanh": Tanh,
-    "erf": Erf,
-    "elu": ELU,
-    "selu": SELU,
-    "gelu": GELU,
-    "silu": SiLU,
-    "softplus": Softplus,
-    "exp": Exp,
-    "sin": Sin,
-    "cos": Cos,
-    "square": Square,
-}
+_ALL = (
+    *(ReLU, LeakyReLU, Abs, ReLU6, Hardtanh, Heaviside, Sigmoid, Tanh, Erf),
+    *(ELU, SELU, GELU, SiLU, Softplus, Exp, Sin, Cos, Square),
+)
+ACTIVATIONS: dict[str, type[Activation]] = {kind.map.__name__: kind for kind in _ALL}

@@ -1,4 +1,4 @@
-"""The linear layer whose weights and biases are distributions."""
+"""Linear layers whose weights and biases are distributions."""
 
 from __future__ import annotations
 
@@ -110,6 +110,41 @@ class Linear(nn.Module):
     def extra_repr(self) -> str:
         replicas = f", replicas={self.replicas}" if self.replicas else ""
         return f"in_features={self.in_features}, out_features={self.out_features}{replicas}"
+
+
+class MeanAndNoise(nn.Module):
+    """Two linear layers on the same features, their outputs side by side: `targets` means, then `targets` noises.
+
+    The second learns what the features say about the noise, and no gradient of it reaches them: features are formed by
+    the mean alone. The second starts at zero, noise that is the same everywhere.
+    For `likelihoods.HeteroscedasticGaussian`.
+
+    Args:
+        in_features: Number of features.
+        targets: Number of targets.
+        replicas: Leading dimensions: independent copies of the layer, computed at once.
+        generator: Source of the initial values.
+    """
+
+    def __init__(
+        self,
+        in_features: int,
+        targets: int = 1,
+        *,
+        replicas: tuple[int, ...] = (),
+        generator: torch.Generator | None = None,
+    ) -> None:
+        super().__init__()
+        self.mean = Linear(in_features, targets, replicas=replicas, generator=generator)
+        self.noise = Linear(in_features, targets, replicas=replicas, generator=generator)
+        with torch.no_grad():
+            self.noise.weight.free[0].zero_()
+
+    def forward(self, a: Moments | Tensor) -> Moments:  # (*replicas, batch, in) -> (*replicas, batch, 2 · targets)
+        a = as_moments(a)
+        fixed = Moments(a.mean.detach(), None if a.variance is None else a.variance.detach())
+        outputs = self.mean(a), self.noise(fixed)
+        return Moments(*(torch.cat(parts, -1) for parts in zip(*outputs, strict=True)))
 
 
 def _initial_bias(

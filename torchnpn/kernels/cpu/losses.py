@@ -280,7 +280,7 @@ def _within(x: Array, limit: float) -> bool:
 
 
 def _drawn_back(x: Array, limit: float) -> tuple[Array, Array | float]:
-    """`likelihoods.limits.soft_clamp`, and its slope: 1 up to the limit L, 1/(1 + 10 z)² at z = |x|/L - 1 beyond."""
+    """`likelihoods.guards.soft_clamp`, and its slope: 1 up to the limit L, 1/(1 + 10 z)² at z = |x|/L - 1 beyond."""
     if _within(x, limit):
         return x, 1.0
     excess = np.maximum(np.abs(x) / limit - 1, 0.0)
