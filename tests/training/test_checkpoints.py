@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import sys
 import threading
 from functools import partial
 
@@ -16,7 +17,7 @@ from torch.utils.data import DataLoader, TensorDataset
 import torchnpn
 from torchnpn import likelihoods, nn, priors
 from torchnpn.moments import Moments
-from torchnpn.training import CheckpointError, engine, linear_ramp, loop
+from torchnpn.training import CheckpointError, engine, linear_ramp
 from torchnpn.training.checkpoints.fingerprint import described
 from torchnpn.training.engine import device_engine
 
@@ -197,7 +198,7 @@ def on_device(monkeypatch, fused):
     def choose(*arguments):
         return device_engine(*arguments[:-1], fused=fused)
 
-    monkeypatch.setattr(loop, "choose_engine", choose)
+    monkeypatch.setattr(sys.modules["torchnpn.training.train"], "choose_engine", choose)
 
 
 @pytest.mark.parametrize("settings", [{}, {"scheduler": None}, TORCHS], ids=["default", "constant rate", "torch's"])

@@ -4,7 +4,7 @@ from torchnpn.training.checkpoints.files import CheckpointError
 from torchnpn.training.explanation import Explanation, explain
 from torchnpn.training.graph import captured
 from torchnpn.training.history import Epoch, History
-from torchnpn.training.loop import TrainingDiverged, resolve_device, train
+from torchnpn.training.train import TrainingDiverged, resolve_device, train
 from torchnpn.training.recipe import Ramp, Recipe, adam, constant, cosine, geometric_ramp, linear_ramp
 
 __all__ = [
