@@ -23,7 +23,7 @@ from torchnpn import (
 from torchnpn.estimators.inputs import Inputs
 from torchnpn.estimators.precise import in_float64
 from torchnpn.training import resolve_device
-from torchnpn.training.size import check_size
+from torchnpn.training.machine import check_size
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(40, 3))

@@ -32,7 +32,7 @@ from torchnpn.nn import Sequential
 from torchnpn.priors import EmpiricalBayes, IsotropicGaussian, Prior
 from torchnpn.sparse import SparseBatch, SparseRows
 from torchnpn.training import History, Recipe, constant, train
-from torchnpn.training.size import check_size
+from torchnpn.training.machine import check_size
 
 Array = NDArray[Any]
 _BATCH, _FEWEST_STEPS, _LEAST_BATCH = 256, 32, 16  # with fewer steps, 60 epochs of some hundred documents learn little

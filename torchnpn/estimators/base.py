@@ -32,7 +32,7 @@ from torchnpn.priors import EmpiricalBayes
 from torchnpn.training import History, Recipe, adam, constant, resolve_device, train
 from torchnpn.training.chain import why_not_numpy
 from torchnpn.training.history import mean_history
-from torchnpn.training.size import check_size
+from torchnpn.training.machine import check_size
 
 Array = NDArray[Any]
 Progress = Callable[[float], None]

@@ -1,11 +1,11 @@
 """Training: one loop for all networks, with recipes, early stopping and checkpoints."""
 
-from torchnpn.training.checkpoints.files import CheckpointError
+from torchnpn.training.checkpoint import CheckpointError
 from torchnpn.training.explanation import Explanation, explain
 from torchnpn.training.graph import captured
 from torchnpn.training.history import Epoch, History
-from torchnpn.training.train import TrainingDiverged, resolve_device, train
 from torchnpn.training.recipe import Ramp, Recipe, adam, constant, cosine, geometric_ramp, linear_ramp
+from torchnpn.training.train import TrainingDiverged, resolve_device, train
 
 __all__ = [
     "CheckpointError",

@@ -18,14 +18,14 @@ from torch import nn
 from torchnpn import kernels
 from torchnpn.likelihoods import Likelihood
 from torchnpn.priors import Prior
+from torchnpn.training import checkpoint as checkpoints
+from torchnpn.training import optimizer_state
 from torchnpn.training.adversarial import check_dense
 from torchnpn.training.chain import NumpyChainSteps
-from torchnpn.training.checkpoints import files as checkpoints
-from torchnpn.training.checkpoints import optimizer_state
-from torchnpn.training.checkpoints.fingerprint import fingerprint
 from torchnpn.training.data import Loader, Rows, as_batches
 from torchnpn.training.engine import choose_engine
 from torchnpn.training.epoch import seed_of_epoch
+from torchnpn.training.fingerprint import fingerprint
 from torchnpn.training.history import Epoch, History
 from torchnpn.training.recipe import Recipe
 from torchnpn.training.wide import row_loss

@@ -16,9 +16,9 @@ import torch
 from torch import Tensor
 
 from torchnpn.io import checks, file
-from torchnpn.training.checkpoints.fingerprint import differences
-from torchnpn.training.checkpoints.optimizer_state import FIRST_AVERAGE, OptimizerState
+from torchnpn.training.fingerprint import differences
 from torchnpn.training.history import Epoch, History
+from torchnpn.training.optimizer_state import FIRST_AVERAGE, OptimizerState
 
 SECONDS = 1.0  # between two checkpoints, at least
 VERSION = 2  # the first was a file of torch.save

@@ -1,1 +1,0 @@
-"""Checkpoints of `train`: the file, the fingerprint of a training, and one state of optimizers for all engines."""
