@@ -19,7 +19,8 @@ if TYPE_CHECKING:
     from torchnpn.logistic import BayesianLogisticRegression
     from torchnpn.moments import Moments
     from torchnpn.priors import kl
-    from torchnpn.training import History, Recipe, explain, train
+    from torchnpn.training import History, Recipe, explain
+    from torchnpn.training.train import train  # the package has a module of this name, which mypy takes first
 
 __all__ = [
     "BayesianLogisticRegression",

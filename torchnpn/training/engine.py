@@ -24,8 +24,7 @@ from torchnpn.training.data import Loader, Rows, as_batches
 from torchnpn.training.epoch import DevicePlan, EpochSummary, HostPlan
 from torchnpn.training.graph import CapturedCall
 from torchnpn.training.recipe import Recipe
-from torchnpn.training.steps import Steps
-from torchnpn.training.tape import TapeSteps
+from torchnpn.training.tape import Steps, TapeSteps
 
 _log = logging.getLogger("torchnpn")
 
@@ -59,7 +58,7 @@ class Engine:
             self.begin(number)
             for _ in range(self.plan.steps):
                 self.run()
-                self.stepper.after()
+                self.stepper.update.after()
             loss, divergence, broken = self.close().tolist()  # the host waits for a GPU here, and nowhere else
         return EpochSummary(loss, self.plan.last_kl_weight, divergence, bool(broken))
 
@@ -87,7 +86,7 @@ def choose_engine(
     plan = HostPlan(data, recipe, device)
     numpy = why_not_numpy_training(model, data, prior, recipe, device) is None
     kind = NumpyChainSteps if numpy else TapeSteps
-    return Engine(kind(model, likelihood, prior, recipe, plan), recipe.precision)  # type: ignore[arg-type]
+    return Engine(kind(model, likelihood, prior, recipe, plan), recipe.precision)
 
 
 def recorded_engine(

@@ -20,8 +20,8 @@ from torchnpn.sparse import SparseBatch
 from torchnpn.training.chain import TritonChainSteps, why_not_triton
 from torchnpn.training.data import Rows, as_batches
 from torchnpn.training.engine import Engine, recorded_engine, why_not_numpy_training
+from torchnpn.training.machine import resolve_device
 from torchnpn.training.recipe import Recipe
-from torchnpn.training.train import resolve_device
 
 _ROWS = 8  # that pass through the network, to see what its layers are given
 _NUMPY, _TRITON, _GRAPH = "a Gaussian chain in numpy", "a Gaussian chain in Triton", "a CUDA graph"
