@@ -15,7 +15,6 @@ from torchnpn import families, maps
 from torchnpn.families import ExponentialFamily
 from torchnpn.finite import entering
 from torchnpn.kernels import choose, sparse
-from torchnpn.kernels.adam import adam_
 from torchnpn.kernels.choose import has_triton
 from torchnpn.kernels.cpu import linear as cpu_linear
 from torchnpn.kernels.cpu import relu as cpu_relu
@@ -72,7 +71,7 @@ def layer(a: Moments | SparseBatch, weight: Random, bias: Random | None, average
     W, b = weight.free, None if bias is None else bias.free
     kernel = choose.gaussian_layer(a, W, b)
     if kernel == "sparse":
-        return sparse.gaussian_linear(a, *W, None if bias is None else bias.moments)  # type: ignore[arg-type]
+        return sparse.gaussian_linear(a, W[0], W[1], None if bias is None else bias.moments)  # type: ignore[arg-type]
     if kernel == "triton":
         return _by_triton(a, W, b, log_std=True)  # type: ignore[arg-type]
     if kernel == "cpu, learning":
@@ -206,3 +205,33 @@ def _activated(o: Moments, name: str, *constants: float) -> Moments:
     from torchnpn.kernels.triton import linear as fused
 
     return fused.activate(o, triton.Activation(name, *constants))
+
+
+# The optimizer --------------------------------------------------------------------------------------------------------
+
+
+def adam_(x: Tensor, gradient: Tensor, averages: Tensor, now: Tensor, b1: float, b2: float, epsilon: float) -> None:
+    """One step of Adam on `x`, in place: x - rate · m/(√v · correction + ε).
+
+    All that changes from step to step lies on the device, so that it can differ by replica and a graph can hold it.
+
+    Args:
+        x: The numbers, (replicas, …), or of any shape where there are none.
+        gradient: Of the same shape.
+        averages: (2, …) of the gradient and of its square.
+        now: (replicas, 3) or (1, 3), with the rate, divided by 1 - b1ᵗ, and the correction 1/√(1 - b2ᵗ).
+        b1: Decay of the first average.
+        b2: Decay of the second.
+        epsilon: Smallest divisor.
+    """
+    if x.is_cuda:
+        from torchnpn.kernels.triton import update  # only here: it is not installed everywhere
+
+        update.adam_(x, gradient, averages, now, b1, b2, epsilon)
+        return
+    shape = (-1, *[1] * (x.dim() - 1)) if len(now) > 1 else (1,) * x.dim()
+    rate, correction = (now[:, i].view(shape) for i in range(2))
+    first, second = averages
+    first.mul_(b1).add_(gradient, alpha=1 - b1)
+    second.mul_(b2).addcmul_(gradient, gradient, value=1 - b2)
+    x.sub_(rate * first / (second.sqrt().mul_(correction).add_(epsilon)))
