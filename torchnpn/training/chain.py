@@ -318,8 +318,8 @@ class TritonChainSteps(ChainSteps):
         self.own = AdamUpdate([p for p in likelihood.parameters() if p.requires_grad], plan.now)
         self.side = SideStream(plan.device)
         self.operations = self.chain = triton.TritonChain(
-            (x.mean, x.variance), plan, chain.dropout, layers, _prior_setting(prior), ADAM,
-            triton.PRECISIONS[recipe.precision], labels, self._loss, self.side,
+            (x.mean, x.variance), plan, chain.dropout, layers, _prior_setting(prior),
+            (*ADAM.betas, ADAM.epsilon), triton.PRECISIONS[recipe.precision], labels, self._loss, self.side,
         )  # fmt: skip
         self.radius = _radius(recipe, plan.replicas, x.mean)
         self.update = TritonAdam(self)

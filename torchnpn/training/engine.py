@@ -56,9 +56,11 @@ class Engine:
         """One pass over the rows."""
         with kernels.precision(self.precision), drawing_from(self.plan.generator):
             self.begin(number)
+            scheduler = self.stepper.update.scheduler
             for _ in range(self.plan.steps):
                 self.run()
-                self.stepper.update.after()
+                if scheduler is not None:
+                    scheduler.step()
             loss, divergence, broken = self.close().tolist()  # the host waits for a GPU here, and nowhere else
         return EpochSummary(loss, self.plan.last_kl_weight, divergence, bool(broken))
 

@@ -27,13 +27,10 @@ class Update:
     """Changes parameters by their gradients. Its state is Adam's averages, or an optimizer and a scheduler of torch."""
 
     optimizer: Optimizer | None = None
-    scheduler: LRScheduler | None = None
+    scheduler: LRScheduler | None = None  # which the host steps
 
     def step(self) -> None:
         """One step by the gradients that lie with the parameters."""
-
-    def after(self) -> None:
-        """What the host does after each step."""
 
     @property
     def averages(self) -> list[Averages]:
@@ -89,10 +86,6 @@ class TorchUpdate(Update):
             _make_capturable_(optimizer, parameters[0].device)
         self.scheduler = None if recipe.scheduler is None else recipe.scheduler(optimizer, recipe.epochs * steps)
         self.step = optimizer.step  # type: ignore[method-assign]
-
-    def after(self) -> None:
-        if self.scheduler is not None:
-            self.scheduler.step()
 
 
 def _make_capturable_(optimizer: Optimizer, device: torch.device) -> None:
