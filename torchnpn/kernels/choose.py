@@ -16,7 +16,7 @@ from typing import Any, Literal
 import torch
 from torch import Tensor, nn
 
-from torchnpn._torch import is_transformed, is_transforming
+from torchnpn._torch import is_transforming
 from torchnpn.families import Gaussian
 from torchnpn.moments import Moments
 from torchnpn.sparse import SparseBatch
@@ -120,8 +120,8 @@ def why_not_triton(*tensors: Tensor | None) -> str | None:
             return "a tensor is not on a CUDA device"
         if t.dtype != torch.float32 or t.layout != torch.strided or t.numel() == 0:
             return "a tensor is not a dense float32 one with numbers in it"
-        if is_transformed(t):
-            return _TRANSFORMED
+    if is_transforming():
+        return _TRANSFORMED
     return None if has_triton() else "Triton is not installed"
 
 
