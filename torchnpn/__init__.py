@@ -19,8 +19,7 @@ if TYPE_CHECKING:
     from torchnpn.logistic import BayesianLogisticRegression
     from torchnpn.moments import Moments
     from torchnpn.priors import kl
-    from torchnpn.training import History, Recipe, explain
-    from torchnpn.training.train import train  # the package has a module of this name, which mypy takes first
+    from torchnpn.training import History, Recipe, explain, train
 
 __all__ = [
     "BayesianLogisticRegression",

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import errno
 import os
-import sys
 import threading
 from functools import partial
 
@@ -198,7 +197,7 @@ def on_device(monkeypatch, fused):
     def choose(*arguments):
         return device_engine(*arguments[:-1], fused=fused)
 
-    monkeypatch.setattr(sys.modules["torchnpn.training.train"], "choose_engine", choose)
+    monkeypatch.setattr("torchnpn.training.loop.choose_engine", choose)
 
 
 @pytest.mark.parametrize("settings", [{}, {"scheduler": None}, TORCHS], ids=["default", "constant rate", "torch's"])

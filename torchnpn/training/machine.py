@@ -43,7 +43,7 @@ def _computes(place: torch.device) -> bool:
         return False
 
 
-def check_size(sizes: Sequence[int], batch_size: int, members: int = 1) -> None:
+def check_network_size(sizes: Sequence[int], batch_size: int, members: int = 1) -> None:
     """Raise where a network with layers of these sizes needs more memory than the machine has.
 
     Args:

@@ -24,7 +24,7 @@ from torchnpn.training.checkpoint import Best, Checkpoint, check_tensors
 from torchnpn.training.data import Loader, Rows, as_batches
 from torchnpn.training.engine import choose_engine
 from torchnpn.training.epoch import seed_of_epoch
-from torchnpn.training.fingerprint import fingerprint
+from torchnpn.training.fingerprint import fingerprint_of
 from torchnpn.training.history import Epoch, History
 from torchnpn.training.machine import resolve_device
 from torchnpn.training.recipe import Recipe
@@ -92,7 +92,7 @@ def train(
 
     run = _Run(model, rows, held_out, likelihood, prior, recipe, place)
     if path is not None:
-        identity = fingerprint(model, data, likelihood, prior, recipe, validation, subsets)
+        identity = fingerprint_of(model, data, likelihood, prior, recipe, validation, subsets)
         if (stored := checkpoints.read(path, identity)) is not None:
             run.resume(path, stored)
     saved = time.monotonic()
