@@ -53,8 +53,8 @@ def linear(a: Any, W: Sequence[Tensor | None], b: Sequence[Tensor | None] | None
     """The kernel of a linear map; the second tensors of W and b are variances, or whatever has their shape."""
     if isinstance(a, SparseBatch):
         return "sparse"
-    if W[0].is_cuda:  # type: ignore[union-attr]
-        return "triton" if why_not_triton_linear(a, W, b) is None else "plain"
+    if W[0].is_cuda and why_not_triton_linear(a, W, b) is None:  # type: ignore[union-attr]
+        return "triton"
     return "cpu" if why_not_cpu_linear(a, W, b) is None else "plain"
 
 
