@@ -155,9 +155,15 @@ def test_parameters_have_their_own_memory_afterwards():
     assert len(owners) == len([*net.parameters(), *likelihood.parameters()])
 
 
+def tied():
+    layer = nn.Linear(4, 4)
+    return nn.Sequential(layer, nn.ReLU(), layer)
+
+
 @pytest.mark.parametrize(
     ("model", "words"),
     [
+        (tied(), "a layer is there twice"),
         (nn.mlp([4, 3, 1], activation="tanh"), "Tanh stands where a ReLU is expected"),
         (nn.mlp([4, 3, 1], "gamma"), "Linear is not a Gaussian Linear layer"),
         (nn.mlp([4, 3, 1], replicas=(2,)), "replicas"),

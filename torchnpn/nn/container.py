@@ -61,12 +61,12 @@ class Sequential(nn.Sequential):
 
 
 def _called(module: nn.Module, o: Moments, position: int) -> Moments:
-    """module(o); an error that a module without knowledge of moments raises gets a note of what to do."""
-    if _takes_tensors_only(module):  # put in after the network was made
-        raise TypeError(_explanation(module, str(position)))
+    """module(o); the error of a module without knowledge of moments says what to do."""
     try:
         moments: Moments = module(o)
-    except (TypeError, AttributeError) as error:
+    except (TypeError, AttributeError, NotImplementedError) as error:
+        if _takes_tensors_only(module):  # put in after the network was made
+            raise TypeError(_explanation(module, str(position))) from error
         if not type(module).__module__.startswith("torchnpn."):
             name = type(module).__name__
             error.add_note(f"Module {position} of npn.nn.Sequential, {name}, was given npn.Moments. {_ADVICE}")

@@ -23,8 +23,7 @@ from torchnpn.training.data import Loader, Rows, as_batches
 from torchnpn.training.epoch import DevicePlan, EpochSummary, HostPlan
 from torchnpn.training.graph import CapturedCall
 from torchnpn.training.recipe import Recipe
-from torchnpn.training.steps import Steps
-from torchnpn.training.tape import TapeSteps
+from torchnpn.training.tape import Steps, TapeSteps
 
 _log = logging.getLogger("torchnpn")
 
@@ -56,9 +55,11 @@ class Engine:
         """One pass over the rows."""
         with kernels.precision(self.precision), drawing_from(self.plan.generator):
             self.begin(number)
+            scheduler = self.stepper.update.scheduler
             for _ in range(self.plan.steps):
                 self.run()
-                self.stepper.after()
+                if scheduler is not None:
+                    scheduler.step()
             loss, divergence, broken = self.close().tolist()  # the host waits for a GPU here, and nowhere else
         return EpochSummary(loss, self.plan.last_kl_weight, divergence, bool(broken))
 
@@ -86,7 +87,7 @@ def choose_engine(
     plan = HostPlan(data, recipe, device)
     numpy = why_not_numpy_training(model, data, prior, recipe, device) is None
     kind = NumpyChainSteps if numpy else TapeSteps
-    return Engine(kind(model, likelihood, prior, recipe, plan), recipe.precision)  # type: ignore[arg-type]
+    return Engine(kind(model, likelihood, prior, recipe, plan), recipe.precision)
 
 
 def recorded_engine(
