@@ -11,14 +11,14 @@ from scipy.special import expit
 from scipy.stats import chisquare
 from sklearn.base import clone
 from sklearn.linear_model import LogisticRegression
+from torchnpn.datasets.splits import node_split
+from torchnpn.metrics.links import link_positions, link_quality
 
 from torchnpn import BayesianLogisticRegression, Moments
-from torchnpn.datasets.splits import node_split
 from torchnpn.links import LinkPredictor, predictor
 from torchnpn.links.features import FEATURES, NORMALISATIONS, uncertain_products
 from torchnpn.links.pairs import negative_pairs
 from torchnpn.logistic.posterior import Rows, fit_posterior
-from torchnpn.metrics.links import link_positions, link_quality
 from torchnpn.moments import JointMoments
 
 MAPS = {**{name: name for name in FEATURES}, "a function": uncertain_products}

@@ -22,16 +22,16 @@ from torch import Tensor
 
 from npn_studies.baselines.document_codes import DocumentCodes
 from npn_studies.datasets import Documents, load_documents
+from npn_studies.datasets.splits import link_split, node_split
 from npn_studies.experiments.document_networks import DocumentEncoder
 from npn_studies.experiments.experiment import Cell, Experiment, Options, Progress, Record
 from npn_studies.experiments.link_methods import METHODS, Codes, View, prepared, seen, views
+from npn_studies.experiments.link_metrics import LinkQuality, link_positions, link_quality
 from npn_studies.experiments.link_settings import Choice, chosen
 from npn_studies.experiments.links_page import headline, section
 from npn_studies.experiments.pair_features import NORMALISATIONS, USES, square_root
 from npn_studies.experiments.tables import rounded
-from torchnpn.datasets.splits import link_split, node_split
 from torchnpn.links import LinkPredictor
-from torchnpn.metrics.links import LinkQuality, link_positions, link_quality
 from torchnpn.moments import Moments
 
 if TYPE_CHECKING:
