@@ -23,7 +23,7 @@ LINKS = {
     "links_joint": {"features": "joint", "normalisation": "cosine", "variance_scale": 1.0},
     "links_features": {"features": "products", "normalisation": "cosine", "variance_scale": 0.7},
     "links_posterior": {"features": "posterior", "normalisation": "none", "variance_scale": 0.7},
-    "links_root": {"features": "products", "sums": False},
+    "links_root": {"features": "products", "variance_scale": 1.0},
 }
 
 

@@ -16,10 +16,10 @@ from torch import Tensor
 from torchnpn.estimators import state
 from torchnpn.estimators.atomic import all_or_nothing
 from torchnpn.estimators.predictive import ArrayMoments
-from torchnpn.estimators.validation import check_choice, check_flag, generator_of, is_number, short
+from torchnpn.estimators.validation import check_choice, generator_of, is_number, short
 from torchnpn.links import files, scores
-from torchnpn.links.codes import checked_codes, checked_traits
-from torchnpn.links.features import FEATURES, NORMALISATIONS, FeatureMap, PairFeatures, with_sums, with_traits
+from torchnpn.links.codes import checked_codes
+from torchnpn.links.features import FEATURES, NORMALISATIONS, FeatureMap, PairFeatures
 from torchnpn.links.pairs import checked_nodes, checked_pairs, links_among, negative_pairs
 from torchnpn.logistic import Rows, fit_posterior
 from torchnpn.maps import accurate
@@ -46,7 +46,6 @@ class LinkPredictor(BaseEstimator):  # type: ignore[misc]
             they are, the paper's.
         variance_scale: What variances and covariances of the codes are multiplied by first: those of a network may be
             too small or too large for this.
-        sums: Whether sums of the two codes, and of their squares, are features, too: what makes a node link at all.
         negatives: How many pairs without a link to learn from: a share of all of them (a float below 1), or a number.
         precision: Of the weights' prior: "evidence" learns it, or a number above 0. Features are scaled to unit square.
         device: Where to learn and to score, e.g. "cuda".
@@ -83,18 +82,17 @@ class LinkPredictor(BaseEstimator):  # type: ignore[misc]
         normalisation: str = "cosine",
         *,
         variance_scale: float = 1.0,
-        sums: bool = False,
         negatives: float = 0.001,
         precision: str | float = "evidence",
         device: str = "cpu",
         random_state: Any = None,
     ) -> None:
         self.features, self.normalisation, self.variance_scale = features, normalisation, variance_scale
-        self.sums, self.negatives = sums, negatives
-        self.precision, self.device, self.random_state = precision, device, random_state
+        self.negatives, self.precision = negatives, precision
+        self.device, self.random_state = device, random_state
 
     @all_or_nothing
-    def fit(self, codes: Any, links: Any, nodes: Any = None, traits: Any = None) -> Self:
+    def fit(self, codes: Any, links: Any, nodes: Any = None) -> Self:
         """Learn from the links among some nodes.
 
         Args:
@@ -103,8 +101,6 @@ class LinkPredictor(BaseEstimator):  # type: ignore[misc]
                 (nodes, n) alone. "products" uses only the variances of covariances.
             links: (links, 2) numbers of nodes, undirected. Those with a node that is not in `nodes` are left out.
             nodes: Numbers of the training nodes; None takes all.
-            traits: (nodes,) or (nodes, traits) numbers that are known of all nodes beside their codes, such as the log
-                of a document's length; their products, sums and sums of squares are features.
         """
         self._check_settings()
         make_features = FEATURES.get(self.features) if isinstance(self.features, str) else self.features
@@ -126,10 +122,6 @@ class LinkPredictor(BaseEstimator):  # type: ignore[misc]
             x = type(x)(x.mean, self.variance_scale * x[1])
         train = torch.from_numpy(nodes).to(device)
         self.features_ = make_features(x, train, NORMALISATIONS[self.normalisation])
-        if self.sums:
-            self.features_ = with_sums(self.features_, x, train)
-        if traits is not None:
-            self.features_ = with_traits(self.features_, checked_traits(traits, count).to(x.mean), train)
         self._check_size()
         self._learn(nodes[positive], negative)
         return self
@@ -172,7 +164,6 @@ class LinkPredictor(BaseEstimator):  # type: ignore[misc]
         wanted = self.negatives
         if not is_number(wanted) or not (0 < wanted < 1 or (wanted >= 1 and wanted % 1 == 0)):
             raise ValueError(f"negatives expects a share above 0 and below 1, or a whole number, got {short(wanted)}.")
-        check_flag("sums", self.sums)
         if not (is_number(self.variance_scale) and 0 <= self.variance_scale < math.inf):
             raise ValueError(f"variance_scale expects a finite number ≥ 0, got {short(self.variance_scale)}.")
         named = isinstance(self.precision, str) and self.precision == "evidence"
