@@ -2,22 +2,15 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import numpy as np
 import pytest
 import scipy.stats
-from support.served import empty_cache, files
+from support.served import files
 from typer.testing import CliRunner
 
 from torchnpn import datasets
 from torchnpn.cli import app as cli
 from torchnpn.datasets import toy
-
-
-@pytest.fixture(autouse=True)
-def cache(tmp_path, monkeypatch) -> Path:
-    return empty_cache(tmp_path, monkeypatch)
 
 
 def test_toy_is_generated_without_a_file(cache):
