@@ -25,7 +25,7 @@ from npn_studies.experiments.digit_settings import CHOSEN
 from scipy import stats
 
 from torchnpn import datasets, nn
-from torchnpn.datasets.dataset import Dataset, Split
+from torchnpn.datasets import Dataset, Split
 from torchnpn.moments import Moments
 
 CPU = torch.device("cpu")

@@ -38,7 +38,7 @@ from npn_studies.experiments.link_settings import Choice
 from scipy import stats
 
 from torchnpn import Moments, datasets
-from torchnpn.datasets.dataset import Split
+from torchnpn.datasets import Split
 from torchnpn.moments import JointMoments
 
 CPU = torch.device("cpu")

@@ -8,9 +8,10 @@ import torch
 from npn_studies.experiments.pair_features import with_sums, with_traits
 
 from torchnpn import LinkPredictor
-from torchnpn.links.features import FEATURES, NORMALISATIONS, products
+from torchnpn.links import NORMALISATIONS, joint, products
 from torchnpn.moments import Moments
 
+FEATURES = {"products": products, "joint": joint}
 RNG = np.random.default_rng(0)
 NODES, SIZE = 40, 3
 MEAN, VARIANCE = RNG.gamma(2.0, size=(NODES, SIZE)), RNG.gamma(1.0, 0.01, size=(NODES, SIZE))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from npn_studies.baselines.document_codes import LatentSemantics
-from npn_studies.datasets.splits import node_split
+from npn_studies.datasets import node_split
 from npn_studies.experiments.link_metrics import link_positions, link_quality
 
 from torchnpn import DocumentAutoencoder, LinkPredictor, datasets

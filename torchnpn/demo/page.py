@@ -11,8 +11,7 @@ import numpy as np
 import torch
 from matplotlib.figure import Figure
 
-from torchnpn import plots, report
-from torchnpn.datasets.toy import NOISE_STD
+from torchnpn import datasets, plots, report
 from torchnpn.demo import counts, digits, toy
 from torchnpn.demo.toy import Array
 
@@ -86,10 +85,10 @@ def sections(results: Results, pictures: Mapping[str, report.Picture]) -> list[r
 
 
 def _toy_section(title: str, t: toy.Result, pictures: Sequence[report.Picture]) -> report.Section:
-    least = 0.5 * np.log(2 * np.pi * np.e * NOISE_STD**2)
+    least = 0.5 * np.log(2 * np.pi * np.e * datasets.toy.NOISE_STD**2)
     return report.Section(
         title,
-        f"{toy.POINTS} points of y = x³, with Gaussian noise of standard deviation {NOISE_STD:g}, lie "
+        f"{toy.POINTS} points of y = x³, with Gaussian noise of standard deviation {datasets.toy.NOISE_STD:g}, lie "
         "between −4 and 4. A network of 100 ReLU units predicts everything from −6 to 6. It should fit the points "
         "where there are some, and be uncertain where there are none.",
         [

@@ -13,10 +13,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 from torch import Tensor
 
-from torchnpn.estimators import state
-from torchnpn.estimators.atomic import all_or_nothing
-from torchnpn.estimators.predictive import ArrayMoments
-from torchnpn.estimators.validation import check_choice, generator_of, is_number, short
+from torchnpn.estimators import ArrayMoments, all_or_nothing, check_choice, generator_of, is_number, short, state
 from torchnpn.links import files, scores
 from torchnpn.links.codes import checked_codes
 from torchnpn.links.features import FEATURES, NORMALISATIONS, FeatureMap, PairFeatures

@@ -22,8 +22,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from npn_studies.baselines.document_codes import DocumentCodes
-from npn_studies.datasets import Documents, load_documents
-from npn_studies.datasets.splits import link_split, node_split
+from npn_studies.datasets import Documents, link_split, load_documents, node_split
 from npn_studies.experiments.document_networks import DocumentEncoder
 from npn_studies.experiments.experiment import Cell, Experiment, Options, Progress, Record
 from npn_studies.experiments.link_methods import METHODS, Codes, View, prepared, seen, views

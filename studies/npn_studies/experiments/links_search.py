@@ -16,8 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from npn_studies.baselines.document_codes import DocumentCodes
-from npn_studies.datasets import Documents
-from npn_studies.datasets.splits import node_split
+from npn_studies.datasets import Documents, node_split
 from npn_studies.experiments.experiment import Cell, Experiment, Options, Progress, Record
 from npn_studies.experiments.link_grids import FINALS, GRIDS
 from npn_studies.experiments.link_methods import (

@@ -11,8 +11,12 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-from torchnpn.links import Codes, FeatureMap, Normalisation, PairFeatures, Products
-from torchnpn.links.features import (
+from torchnpn.links import (
+    Codes,
+    FeatureMap,
+    Normalisation,
+    PairFeatures,
+    Products,
     joint,
     log_variances,
     products,

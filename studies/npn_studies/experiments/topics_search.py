@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from npn_studies.datasets.splits import node_split
+from npn_studies.datasets import node_split
 from npn_studies.experiments.experiment import Cell, Experiment, Options, Progress, Record
 from npn_studies.experiments.tables import table
 from npn_studies.experiments.topics import METHODS, QUICK, QUICK_TOPICS, TOPICS, Setting, Task, found, newsgroups, told
