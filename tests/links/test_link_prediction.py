@@ -153,8 +153,7 @@ def test_independent_dimensions_are_a_case_of_covariances():
     diagonal = JointMoments(x.mean, torch.diag_embed(x.variance))
     for features in MAPS.values():
         one, other = (
-            LinkPredictor(features, variance_scale=2.0, negatives=500, random_state=0).fit(given, links)
-            for given in (x, diagonal)
+            LinkPredictor(features, negatives=500, random_state=0).fit(given, links) for given in (x, diagonal)
         )
         np.testing.assert_allclose(
             one.scores([0, 7], range(120)), other.scores([0, 7], range(120)), rtol=1e-3, atol=1e-4
@@ -245,15 +244,6 @@ def test_takes_arrays_pairs_and_frames_of_numbers():
     np.testing.assert_allclose(model.fit(x, links).coef_, clone(model).fit(arrays, links.tolist()).coef_, rtol=1e-6)
 
 
-def test_variances_are_scaled_first():
-    x, links = communities()
-    model = LinkPredictor("joint", variance_scale=3.0, negatives=300, random_state=0)
-    tripled = Moments(x.mean, 3 * x.variance)
-    np.testing.assert_allclose(
-        model.fit(x, links).coef_, clone(model).set_params(variance_scale=1.0).fit(tripled, links).coef_, rtol=1e-5
-    )
-
-
 def test_settings_are_scikit_learns():
     model = LinkPredictor("joint", "none", negatives=7, precision=2.0, device="cpu", random_state=3)
     assert clone(model).get_params() == model.get_params()
@@ -285,7 +275,6 @@ def with_one(covariance) -> np.ndarray:
         ({"negatives": 0}, {}, "negatives expects"),
         ({"negatives": 1.5}, {}, "negatives expects"),
         ({"precision": "ard"}, {}, "precision expects"),
-        ({"variance_scale": -1.0}, {}, "variance_scale expects"),
         ({}, {"codes": np.empty((0, 2))}, "codes expects means"),
         ({}, {"codes": (np.ones((4, 2)),) * 3}, "a pair of means and variances, got a tuple of 3"),
         ({}, {"codes": [[1.0], [1.0, 2.0]]}, "codes expects numbers"),
@@ -307,11 +296,7 @@ def with_one(covariance) -> np.ndarray:
         ({}, {"codes": (GOOD, with_one([[1.0, 2.0], [2.0, 1.0]]))}, "without eigenvalues below 0, .* at node 2"),
         ({}, {"codes": (GOOD, with_one([[-1.0, 0.0], [0.0, 1.0]]))}, "without eigenvalues below 0, .* at node 2"),
         ({"normalisation": "none"}, {"codes": 1e20 * GOOD}, "products float32 can hold, got some of 2e"),
-        (
-            {"features": "joint", "variance_scale": 1e30},
-            {"codes": (VARIED, with_one(np.eye(2)))},
-            "smaller variance_scale",
-        ),
+        ({"features": "joint"}, {"codes": (VARIED, 1e30 * with_one(np.eye(2)))}, "their variances by its square"),
         ({}, {"links": [[0, 4]]}, "links expects whole numbers from 0 to 3, got .*4"),
         ({}, {"links": [[0.5, 1]]}, "links expects whole numbers"),
         ({}, {"links": [0, 1]}, "links expects pairs of nodes"),

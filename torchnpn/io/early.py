@@ -47,12 +47,12 @@ def _chosen(settings: dict[str, Any], values: dict[str, Any], without: set[str])
 
 
 def _of_links(settings: dict[str, Any]) -> dict[str, Any]:
-    """Without what is in the file as features: sums of codes, and products of their roots."""
-    given = {name: value for name, value in settings.items() if name not in ("root", "sums")}
-    if "doubt" in given:
+    """Without what the features in the file have in them: roots of codes, scaled variances, sums."""
+    in_features = "root", "doubt", "variance_scale", "sums"
+    given = {name: value for name, value in settings.items() if name not in in_features}
+    if "doubt" in settings:
         given["features"] = _renamed(given.pop("variance", None), _FEATURES)
         given["normalisation"] = _renamed(given.pop("pairs", None), _NORMALISATIONS)
-        given["variance_scale"] = given.pop("doubt")
     if settings["sums"] is True and isinstance(given.get("features"), str):
         given["features"] += " with sums"  # a name of no map of ours, as functions have
     return given

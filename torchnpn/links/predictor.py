@@ -41,8 +41,6 @@ class LinkPredictor(BaseEstimator):  # type: ignore[misc]
             codes with covariances; or a function that makes `links.PairFeatures`, see `links.FeatureMap`.
         normalisation: "cosine": codes less their mean, scaled to one length, before they are multiplied; or "none": as
             they are, the paper's.
-        variance_scale: What variances and covariances of the codes are multiplied by first: those of a network may be
-            too small or too large for this.
         negatives: How many pairs without a link to learn from: a share of all of them (a float below 1), or a number.
         precision: Of the weights' prior: "evidence" learns it, or a number above 0. Features are scaled to unit square.
         device: Where to learn and to score, e.g. "cuda".
@@ -78,13 +76,12 @@ class LinkPredictor(BaseEstimator):  # type: ignore[misc]
         features: str | FeatureMap = "products",
         normalisation: str = "cosine",
         *,
-        variance_scale: float = 1.0,
         negatives: float = 0.001,
         precision: str | float = "evidence",
         device: str = "cpu",
         random_state: Any = None,
     ) -> None:
-        self.features, self.normalisation, self.variance_scale = features, normalisation, variance_scale
+        self.features, self.normalisation = features, normalisation
         self.negatives, self.precision = negatives, precision
         self.device, self.random_state = device, random_state
 
@@ -115,8 +112,6 @@ class LinkPredictor(BaseEstimator):  # type: ignore[misc]
                 f"fit expects pairs with and without a link among the {len(nodes)} training nodes, got {len(positive)} "
                 f"with and {len(negative)} without."
             )
-        if x[1] is not None:
-            x = type(x)(x.mean, self.variance_scale * x[1])
         train = torch.from_numpy(nodes).to(device)
         self.features_ = make_features(x, train, NORMALISATIONS[self.normalisation])
         self._check_size()
@@ -129,7 +124,7 @@ class LinkPredictor(BaseEstimator):  # type: ignore[misc]
         if not largest < torch.finfo(torch.float32).max:
             raise ValueError(
                 f"codes expects numbers whose products float32 can hold, got some of {largest:.1g}. Divide codes by "
-                "their spread, their variances by its square, or take a smaller variance_scale."
+                "their spread, and their variances by its square."
             )
 
     def _learn(self, positive: Array, negative: Array) -> None:
@@ -161,8 +156,6 @@ class LinkPredictor(BaseEstimator):  # type: ignore[misc]
         wanted = self.negatives
         if not is_number(wanted) or not (0 < wanted < 1 or (wanted >= 1 and wanted % 1 == 0)):
             raise ValueError(f"negatives expects a share above 0 and below 1, or a whole number, got {short(wanted)}.")
-        if not (is_number(self.variance_scale) and 0 <= self.variance_scale < math.inf):
-            raise ValueError(f"variance_scale expects a finite number ≥ 0, got {short(self.variance_scale)}.")
         named = isinstance(self.precision, str) and self.precision == "evidence"
         if not named and not (is_number(self.precision) and 0 < self.precision < math.inf):
             raise ValueError(f'precision expects "evidence" or a number above 0, got {short(self.precision)}.')

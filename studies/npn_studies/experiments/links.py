@@ -147,13 +147,13 @@ class Judge(NamedTuple):
         predictor = LinkPredictor(
             partial(self.features, view),
             NORMALISATIONS[view.pairs],
-            variance_scale=view.doubt,
             negatives=self.negatives,
             device=str(self.device),
             random_state=self.seed,
         )
         x = seen(codes, self.words, view)
         x = square_root(x) if self.root and view.pairs == "cosine" else x
+        x = x if x[1] is None else type(x)(x.mean, view.doubt * x[1])
         predictor.fit(x, task.links, task.nodes)
         return link_quality(predictor.score_blocks(task.rows, task.columns), task.true, task.left_out)
 
