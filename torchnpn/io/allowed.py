@@ -19,6 +19,11 @@ class Argument(NamedTuple):
     check: checks.Check
 
 
+def _flag(part: Any) -> bool:
+    """A flag, or whether there is a part that a flag asked for."""
+    return part if isinstance(part, bool) else part is not None
+
+
 def _family_name(family: type[ExponentialFamily]) -> str:
     for name, known in families.BY_NAME.items():
         if known is family:
@@ -29,85 +34,36 @@ def _family_name(family: type[ExponentialFamily]) -> str:
     )
 
 
-def _linear_family(module: nn.Linear) -> str:
-    if module.bias is not None and module.bias.family is not module.weight.family:
-        raise ValueError("A model file takes linear layers whose weights and biases are of one family.")
-    return _family_name(module.weight.family)
-
-
-def _size(name: str) -> Argument:
-    return Argument(lambda module: int(getattr(module, name)), checks.size)
-
-
-def _number(name: str, check: checks.Check = checks.number) -> Argument:
-    return Argument(lambda module: float(getattr(module, name)), check)
-
-
-def _constants(*names: str) -> dict[str, Argument]:
-    """Arguments of an activation that are numbers."""
-
-    def reader(name: str) -> Callable[[Any], float]:
-        return lambda module: float(module.constants[name])
-
-    return {name: Argument(reader(name), checks.number) for name in names}
-
-
-_READ: dict[type, Callable[[Any], Any]] = {
-    int: int,
-    float: float,
-    tuple: list,
-    dict: lambda constants: {name: float(value) for name, value in constants.items()},
-    ExponentialFamily: _family_name,
-}
-_CHECKS: dict[type, checks.Check] = {
-    int: checks.size,
-    float: checks.number,
-    tuple: checks.sizes,
-    dict: checks.mapping,
-    ExponentialFamily: checks.family,
+_OF_TYPE: dict[Any, tuple[Callable[[Any], Any], checks.Check]] = {  # how to make an argument plain, and how to check it
+    bool: (_flag, checks.flag),
+    int: (int, checks.size),
+    float: (float, checks.number),
+    float | None: (lambda number: None if number is None else float(number), checks.number_or_none),
+    tuple: (list, checks.sizes),
+    dict: (lambda constants: {name: float(value) for name, value in constants.items()}, checks.mapping),
+    ExponentialFamily: (_family_name, checks.family),
 }
 
 
-def _of_likelihood(kind: type[likelihoods.Likelihood]) -> dict[str, Argument]:
-    """What a likelihood says of its arguments."""
+def _declared(kind: type[Any]) -> dict[str, Argument]:
+    """What a layer or a likelihood says of the arguments of its constructor."""
 
-    def argument(name: str, of: type) -> Argument:
-        return Argument(lambda module: _READ[of](getattr(module, name)), _CHECKS[of])
+    def argument(name: str, of: Any) -> Argument:
+        plain, check = _OF_TYPE[of]
+        return Argument(lambda module: plain(_value(module, name)), checks.tau if name == "tau" else check)
 
     return {name: argument(name, of) for name, of in kind.arguments.items()}
 
 
-ARGUMENTS: dict[type[Module], dict[str, Argument]] = {
-    nn.Linear: {
-        "in_features": _size("in_features"),
-        "out_features": _size("out_features"),
-        "bias": Argument(lambda module: module.bias is not None, checks.flag),
-        "family": Argument(_linear_family, checks.family),
-        "replicas": Argument(lambda module: list(module.replicas), checks.sizes),
-    },
-    nn.MeanAndNoise: {
-        "in_features": Argument(lambda module: module.mean.in_features, checks.size),
-        "targets": Argument(lambda module: module.mean.out_features, checks.size),
-        "replicas": Argument(lambda module: list(module.mean.replicas), checks.sizes),
-    },
-    **{activation: {} for activation in nn.ACTIVATIONS.values()},
-    nn.LeakyReLU: _constants("slope"),
-    nn.Hardtanh: _constants("lower", "upper"),
-    nn.ELU: _constants("alpha"),
-    nn.Saturating: {
-        "family": Argument(lambda module: _family_name(module.family), checks.family),
-        "tau": _number("tau", checks.tau),
-        "r": _number("r"),
-        "q": Argument(lambda module: None if module.q is None else float(module.q), checks.number_or_none),
-    },
-    nn.Power: {"tau": _number("tau", checks.tau)},
-    nn.Bernoulli: {},
-    nn.Dropout: {"p": _number("p")},
-    nn.AnalyticDropout: {"p": _number("p")},
-    nn.MaskedUnits: {"p": _number("p")},
-    nn.InputNoise: {"variance": _number("variance")},
-    nn.Flatten: {},
-    nn.Complement: {},
-    **{kind: _of_likelihood(kind) for kind in likelihoods.ALL},
-}
+def _value(module: Module, name: str) -> Any:
+    if (
+        name == "family"
+        and len({part.family for part in module.children() if isinstance(part, nn.RandomParameter)}) > 1
+    ):
+        raise ValueError("A model file takes linear layers whose weights and biases are of one family.")
+    return module.constants[name] if isinstance(module, nn.Activation) else getattr(module, name)
+
+
+_LAYERS = [kind for name in nn.__all__ if hasattr(kind := getattr(nn, name), "arguments") and kind is not nn.Activation]
+ARGUMENTS: dict[type[Module], dict[str, Argument]] = {kind: _declared(kind) for kind in (*_LAYERS, *likelihoods.ALL)}
 BY_NAME: dict[str, type[Module]] = {kind.__name__: kind for kind in (nn.Sequential, *ARGUMENTS)}

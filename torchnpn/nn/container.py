@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor, nn
@@ -98,6 +99,8 @@ def _on_cuda(modules: list[nn.Module], o: Moments) -> Moments:
 class Flatten(nn.Module):
     """(batch, …) to (batch, features)."""
 
+    arguments: ClassVar[Mapping[str, Any]] = {}
+
     def forward(self, a: Moments | Tensor) -> Moments:
         a = as_moments(a)
         variance = None if a.variance is None else a.variance.expand_as(a.mean).flatten(1)
@@ -106,6 +109,8 @@ class Flatten(nn.Module):
 
 class Complement(nn.Module):
     """(a, 1 - a) along the last dimension: lets networks of positive weights fall with their inputs, too."""
+
+    arguments: ClassVar[Mapping[str, Any]] = {}
 
     def forward(self, a: Moments | Tensor) -> Moments:
         a = as_moments(a)

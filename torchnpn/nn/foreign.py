@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
+import inspect
+import sys
+
 import torch
 from torch import nn
 
-from torchnpn.nn.activation import ACTIVATIONS
-
-_ACTIVATIONS = {cls.__name__: cls for cls in ACTIVATIONS.values()}
-_COUNTERPARTS = {
+_COUNTERPARTS = {  # beside the layers of the same name
     "Linear": "npn.nn.Linear.from_torch(module), or npn.nn.Linear(in_features, out_features)",
     "Dropout": "npn.nn.Dropout(p)",
     "AlphaDropout": "npn.nn.Dropout(p)",
-    "Flatten": "npn.nn.Flatten()",
     "Softmax": "nothing, and a likelihood that takes logits, such as npn.likelihoods.SoftmaxMean(),",
     "LogSoftmax": "nothing, and a likelihood that takes logits, such as npn.likelihoods.SoftmaxMean(),",
 }
@@ -42,10 +41,8 @@ def explanation(module: object, position: str) -> str:
     """What is wrong with a module at a position of a `Sequential`, and what to do."""
     name = type(module).__name__
     where = f"npn.nn.Sequential: module {position}, {_full_name(module)}, does not take npn.Moments."
-    if takes_tensors_only(module) and name in _ACTIVATIONS:
-        return f"{where} Use npn.nn.{name}() in its place."
-    if takes_tensors_only(module) and name in _COUNTERPARTS:
-        return f"{where} Use {_COUNTERPARTS[name]} in its place."
+    if takes_tensors_only(module) and (ours := _COUNTERPARTS.get(name) or _of_the_same_name(name)):
+        return f"{where} Use {ours} in its place."
     return f"{where} There is no counterpart in npn.nn. {ADVICE}"
 
 
@@ -55,3 +52,13 @@ def _full_name(module: object) -> str:
         return f"a {cls.__name__}"
     is_torchs = getattr(torch.nn, cls.__name__, None) is cls
     return f"torch.nn.{cls.__name__}" if is_torchs else f"{cls.__module__}.{cls.__qualname__}"
+
+
+def _of_the_same_name(name: str) -> str:
+    """How to make the layer of that name that `torchnpn.nn` has, if it has one."""
+    layers = sys.modules[__package__]
+    if name not in layers.__all__:
+        return ""
+    asked = inspect.signature(getattr(layers, name)).parameters.values()
+    needed = [one.name for one in asked if one.default is one.empty and one.kind is one.POSITIONAL_OR_KEYWORD]
+    return f"npn.nn.{name}({', '.join(needed)})"

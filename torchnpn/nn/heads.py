@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
 import torch
 from torch import Tensor, nn
 
@@ -24,6 +27,8 @@ class MeanAndNoise(nn.Module):
         generator: Source of the initial values.
     """
 
+    arguments: ClassVar[Mapping[str, Any]] = {"in_features": int, "targets": int, "replicas": tuple}
+
     def __init__(
         self,
         in_features: int,
@@ -33,10 +38,21 @@ class MeanAndNoise(nn.Module):
         generator: torch.Generator | None = None,
     ) -> None:
         super().__init__()
+        self.in_features, self.targets = in_features, targets
         self.mean = Linear(in_features, targets, replicas=replicas, generator=generator)
         self.noise = Linear(in_features, targets, replicas=replicas, generator=generator)
         with torch.no_grad():
             self.noise.weight.free[0].zero_()
+
+    @property
+    def out_features(self) -> int:
+        """Means and noises together."""
+        return 2 * self.targets
+
+    @property
+    def replicas(self) -> tuple[int, ...]:
+        """Leading dimensions of weights and biases."""
+        return self.mean.replicas
 
     def forward(self, a: Moments | Tensor) -> Moments:  # (*replicas, batch, in) -> (*replicas, batch, 2 · targets)
         a = as_moments(a)

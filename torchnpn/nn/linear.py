@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 import numbers
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor, nn
@@ -32,6 +33,10 @@ class Linear(nn.Module):
         replicas: Leading dimensions: independent copies of the layer, computed at once.
         generator: Source of the initial values.
     """
+
+    arguments: ClassVar[Mapping[str, Any]] = {
+        "in_features": int, "out_features": int, "bias": bool, "family": ExponentialFamily, "replicas": tuple,
+    }  # fmt: skip
 
     def __init__(
         self,
@@ -98,6 +103,11 @@ class Linear(nn.Module):
             state_dict[f"{prefix}{name}.mean"] = state_dict.pop(prefix + name)
             state_dict[f"{prefix}{name}.log_std"] = ours.free[1].detach().clone()
         super()._load_from_state_dict(state_dict, prefix, *args)
+
+    @property
+    def family(self) -> type[ExponentialFamily]:
+        """Family of the weights."""
+        return self.weight.family
 
     @property
     def replicas(self) -> tuple[int, ...]:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor, nn
@@ -18,6 +20,8 @@ class Dropout(nn.Module):
 
     In evaluation mode it passes the moments on as they are.
     """
+
+    arguments: ClassVar[Mapping[str, Any]] = {"p": float}
 
     def __init__(self, p: float = 0.5) -> None:
         super().__init__()
@@ -54,6 +58,8 @@ class MaskedUnits(Dropout):
 
 class InputNoise(nn.Module):
     """Adds a known variance to its input: measurement error, or a distribution around each value (Section 2.1)."""
+
+    arguments: ClassVar[Mapping[str, Any]] = {"variance": float}
 
     def __init__(self, variance: float) -> None:
         super().__init__()
