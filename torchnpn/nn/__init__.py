@@ -22,6 +22,7 @@ from torchnpn.nn.activation import (
     Tanh,
 )
 from torchnpn.nn.container import Complement, Flatten, Sequential, mlp, with_masks
+from torchnpn.nn.embedding import Embedding
 from torchnpn.nn.heads import MeanAndNoise
 from torchnpn.nn.linear import Linear
 from torchnpn.nn.neurons import Bernoulli, Power, Saturating
@@ -39,6 +40,7 @@ __all__ = [
     "Complement",
     "Cos",
     "Dropout",
+    "Embedding",
     "Erf",
     "Exp",
     "Flatten",
