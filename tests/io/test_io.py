@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 import safetensors.torch
 import torch
+from support import layer_cases
 
 import torchnpn
 from torchnpn import families, io, likelihoods, nn
@@ -143,6 +144,7 @@ def test_every_module_of_the_library_can_be_saved():
     tested = {type(module) for network in networks().values() for module in network.modules()} | set(
         map(type, HEADS.values())
     )
+    tested |= {type(case.layer()) for case in layer_cases.LAYERS}  # by tests/nn/test_layers.py
     assert modules | heads <= tested | {nn.RandomParameter}
 
 

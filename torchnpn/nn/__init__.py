@@ -22,6 +22,7 @@ from torchnpn.nn.activation import (
     Tanh,
 )
 from torchnpn.nn.container import Complement, Flatten, Sequential, mlp, with_masks
+from torchnpn.nn.embedding import Embedding
 from torchnpn.nn.linear import Linear, MeanAndNoise
 from torchnpn.nn.neurons import Bernoulli, Power, Saturating
 from torchnpn.nn.noise import AnalyticDropout, Dropout, InputNoise, MaskedUnits
@@ -38,6 +39,7 @@ __all__ = [
     "Complement",
     "Cos",
     "Dropout",
+    "Embedding",
     "Erf",
     "Exp",
     "Flatten",

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import inspect
 import itertools
 import math
-from collections.abc import Iterator, Sequence
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor, nn
@@ -23,12 +26,10 @@ from torchnpn.nn.neurons import Bernoulli, Power, Saturating
 from torchnpn.nn.noise import Dropout, MaskedUnits
 from torchnpn.sparse import SparseBatch
 
-_ACTIVATION_NAMES = {cls.__name__: cls for cls in ACTIVATIONS.values()}
-_COUNTERPARTS = {
+_COUNTERPARTS = {  # beside the layers of the same name
     "Linear": "npn.nn.Linear.from_torch(module), or npn.nn.Linear(in_features, out_features)",
     "Dropout": "npn.nn.Dropout(p)",
     "AlphaDropout": "npn.nn.Dropout(p)",
-    "Flatten": "npn.nn.Flatten()",
     "Softmax": "nothing, and a likelihood that takes logits, such as npn.likelihoods.SoftmaxMean(),",
     "LogSoftmax": "nothing, and a likelihood that takes logits, such as npn.likelihoods.SoftmaxMean(),",
 }
@@ -127,11 +128,19 @@ def _explanation(module: object, position: str) -> str:
     """What is wrong with a module at a position of a `Sequential`, and what to do."""
     name = type(module).__name__
     where = f"npn.nn.Sequential: module {position}, {_full_name(module)}, does not take npn.Moments."
-    if _takes_tensors_only(module) and name in _ACTIVATION_NAMES:
-        return f"{where} Use npn.nn.{name}() in its place."
-    if _takes_tensors_only(module) and name in _COUNTERPARTS:
-        return f"{where} Use {_COUNTERPARTS[name]} in its place."
+    if _takes_tensors_only(module) and (ours := _COUNTERPARTS.get(name) or _of_the_same_name(name)):
+        return f"{where} Use {ours} in its place."
     return f"{where} There is no counterpart in npn.nn. {_ADVICE}"
+
+
+def _of_the_same_name(name: str) -> str:
+    """How to make the layer of that name that `torchnpn.nn` has, if it has one."""
+    layers = sys.modules[__package__]
+    if name not in layers.__all__:
+        return ""
+    asked = inspect.signature(getattr(layers, name)).parameters.values()
+    needed = [one.name for one in asked if one.default is one.empty and one.kind is one.POSITIONAL_OR_KEYWORD]
+    return f"npn.nn.{name}({', '.join(needed)})"
 
 
 def _full_name(module: object) -> str:
@@ -145,6 +154,8 @@ def _full_name(module: object) -> str:
 class Flatten(nn.Module):
     """(batch, …) to (batch, features)."""
 
+    arguments: ClassVar[Mapping[str, Any]] = {}
+
     def forward(self, a: Moments | Tensor) -> Moments:
         a = as_moments(a)
         variance = None if a.variance is None else a.variance.expand_as(a.mean).flatten(1)
@@ -153,6 +164,8 @@ class Flatten(nn.Module):
 
 class Complement(nn.Module):
     """(a, 1 - a) along the last dimension: lets networks of positive weights fall with their inputs, too."""
+
+    arguments: ClassVar[Mapping[str, Any]] = {}
 
     def forward(self, a: Moments | Tensor) -> Moments:
         a = as_moments(a)

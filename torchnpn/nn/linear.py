@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 import numbers
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor, nn
@@ -32,6 +33,10 @@ class Linear(nn.Module):
         replicas: Leading dimensions: independent copies of the layer, computed at once.
         generator: Source of the initial values.
     """
+
+    arguments: ClassVar[Mapping[str, Any]] = {
+        "in_features": int, "out_features": int, "bias": bool, "family": ExponentialFamily, "replicas": tuple,
+    }  # fmt: skip
 
     def __init__(
         self,
@@ -100,6 +105,11 @@ class Linear(nn.Module):
         super()._load_from_state_dict(state_dict, prefix, *args)
 
     @property
+    def family(self) -> type[ExponentialFamily]:
+        """Family of the weights."""
+        return self.weight.family
+
+    @property
     def replicas(self) -> tuple[int, ...]:
         """Leading dimensions of weights and biases."""
         return self.weight.replicas
@@ -126,6 +136,8 @@ class MeanAndNoise(nn.Module):
         generator: Source of the initial values.
     """
 
+    arguments: ClassVar[Mapping[str, Any]] = {"in_features": int, "targets": int, "replicas": tuple}
+
     def __init__(
         self,
         in_features: int,
@@ -135,10 +147,21 @@ class MeanAndNoise(nn.Module):
         generator: torch.Generator | None = None,
     ) -> None:
         super().__init__()
+        self.in_features, self.targets = in_features, targets
         self.mean = Linear(in_features, targets, replicas=replicas, generator=generator)
         self.noise = Linear(in_features, targets, replicas=replicas, generator=generator)
         with torch.no_grad():
             self.noise.weight.free[0].zero_()
+
+    @property
+    def out_features(self) -> int:
+        """Means and noises together."""
+        return 2 * self.targets
+
+    @property
+    def replicas(self) -> tuple[int, ...]:
+        """Leading dimensions of weights and biases."""
+        return self.mean.replicas
 
     def forward(self, a: Moments | Tensor) -> Moments:  # (*replicas, batch, in) -> (*replicas, batch, 2 · targets)
         a = as_moments(a)

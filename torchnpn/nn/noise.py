@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor, nn
@@ -22,6 +23,8 @@ class Dropout(nn.Module):
 
     In evaluation mode it passes the moments on as they are.
     """
+
+    arguments: ClassVar[Mapping[str, Any]] = {"p": float}
 
     def __init__(self, p: float = 0.5) -> None:
         super().__init__()
@@ -58,6 +61,8 @@ class MaskedUnits(Dropout):
 
 class InputNoise(nn.Module):
     """Adds a known variance to its input: measurement error, or a distribution around each value (Section 2.1)."""
+
+    arguments: ClassVar[Mapping[str, Any]] = {"variance": float}
 
     def __init__(self, variance: float) -> None:
         super().__init__()
