@@ -23,7 +23,7 @@ CASES = {
     "two heads": (nn.Sequential(nn.Linear(4, 5), nn.ReLU(), nn.MeanAndNoise(5)), {}, NUMPY, None),
     "tanh": (nn.mlp([4, 5, 1], activation="tanh"), {}, "autograd, step by step", "Tanh stands where a ReLU"),
     "dropout": (nn.mlp([4, 5, 1], dropout=0.1), {}, "autograd, step by step", "not a Sequential of Linear layers"),
-    "large": (nn.mlp([4, 3000, 1]), {}, "autograd, step by step", "more than 20,000"),
+    "large": (nn.mlp([4, 99_000, 1]), {}, "autograd, step by step", "more than 1,000,000"),
     "prior": (nn.mlp([4, 5, 1]), {"prior": priors.ScaleMixture()}, "autograd, step by step", "ScaleMixture"),
     "compiled": (nn.mlp([4, 5, 1]), {"recipe": Recipe(compile=True)}, "autograd, step by step", "compiling"),
     "loader": (nn.mlp([4, 5, 1]), {"data": DataLoader(TensorDataset(X, Y), 8)}, "autograd, step by step", "DataLoader"),

@@ -20,7 +20,7 @@ from torchnpn.families import Gaussian
 from torchnpn.kernels import cpu, has_triton
 from torchnpn.likelihoods import Likelihood, ScaledSoftmax
 from torchnpn.moments import Moments
-from torchnpn.nn import Chain, Linear, MeanAndNoise, ReLU, Sequential, chain_of
+from torchnpn.nn import Chain, Linear, MeanAndNoise, ReLU, Sequential, chain_of, count_replicas
 from torchnpn.priors import EmpiricalBayes, IsotropicGaussian, Prior
 from torchnpn.training.adversarial import radius_per_replica, step_along
 from torchnpn.training.data import Rows
@@ -31,7 +31,7 @@ from torchnpn.training.optimizer_state import Places
 from torchnpn.training.recipe import ADAM, Recipe
 from torchnpn.training.tape import Steps
 
-MOST_WEIGHTS = 20_000  # of a chain in numpy; above, torch's products are worth its overhead
+MOST_WEIGHTS = 1_000_000  # of each network in numpy; above, torch's products and threads are worth its overhead
 
 
 class Operations(Protocol):
@@ -136,8 +136,8 @@ def small_chain(model: nn.Module) -> SmallChain | str:
     for layer in (*hidden, *heads):
         if type(layer) is not Linear or layer.weight.family is not Gaussian or layer.bias is None:
             return f"{type(layer).__name__} is not a Gaussian Linear layer with a bias"
-        if layer.replicas:
-            return "it has replicas"
+        if len(layer.replicas) > 1:
+            return "it has replicas along several dimensions"
     if other := [type(one).__name__ for one in body[1::2] if type(one) is not ReLU]:
         return f"{other[0]} stands where a ReLU is expected"
     return _LAYER_TWICE if _has_twins([*hidden, *heads]) else SmallChain(hidden, heads)  # type: ignore[arg-type]
@@ -151,16 +151,16 @@ def why_not_numpy(model: nn.Module, prior: Prior | None, device: torch.device) -
         return chain
     if (reason := _why_not_trained(model, prior)) is not None:
         return reason
-    if (size := sum(p.numel() for p in model.parameters())) > MOST_WEIGHTS:
+    if (size := sum(p.numel() for p in model.parameters()) // count_replicas(model)) > MOST_WEIGHTS:
         return f"it has {size:,} free numbers, more than {MOST_WEIGHTS:,}, from where torch's products are faster"
     return "a hook listens to a module" if any(has_hooks(m) for m in model.modules()) else None
 
 
 class NumpyChainSteps(ChainSteps):
-    """Steps of a small network on a CPU."""
+    """Steps of a small network on a CPU, or of several at once."""
 
     def __init__(
-        self, model: nn.Module, likelihood: Likelihood, prior: Prior | None, recipe: Recipe, plan: HostPlan
+        self, model: nn.Module, likelihood: Likelihood, prior: Prior | None, recipe: Recipe, plan: HostPlan | DevicePlan
     ) -> None:
         super().__init__(model, likelihood, prior, recipe, plan)
         chain, own, gradient = small_chain(model), list(likelihood.parameters()), loss_gradient(likelihood)
@@ -170,9 +170,10 @@ class NumpyChainSteps(ChainSteps):
             hidden, heads, own, _prior_setting(prior), self._rows,
             lambda m, s, rows: gradient(m, s, rows.targets, rows.share),
         )  # fmt: skip
-        self.parameters, self.host = [self.chain.flat], plan
-        radius = _radius(recipe, 1, self.chain.flat)
-        self.radius = None if radius is None else radius[0]
+        self.parameters = [self.chain.flat]
+        replicas = plan.replicas if isinstance(plan, DevicePlan) else 1
+        radius = _radius(recipe, replicas, self.chain.flat)
+        self.radius = radius if radius is None or replicas > 1 else radius[0]
         self.update = (
             NumpyAdam(self.chain, plan)
             if recipe.has_default_optimizer
@@ -180,7 +181,7 @@ class NumpyChainSteps(ChainSteps):
         )
 
     def _rows(self) -> cpu.Rows:
-        batch, share = self.host.next()
+        batch, share = self.plan.next()
         x = batch.x
         if scipy.sparse.issparse(x):
             return cpu.Rows(x.toarray(), None, batch.y.numpy(), share.numpy())  # a batch for so few weights is small
@@ -189,8 +190,11 @@ class NumpyChainSteps(ChainSteps):
 
     def gradient(self) -> None:
         self.sweep()
-        self.chain.finish_gradient(self.host.kl_per_row)
-        self.host.note_total(self.chain.batch_loss)
+        self.chain.finish_gradient(_numbers(self.plan.kl_per_row))
+        if isinstance(self.plan, HostPlan):
+            self.plan.note_total(float(self.chain.row_losses.sum()))
+        else:
+            self.plan.note(torch.from_numpy(self.chain.row_losses))
 
     def divergence(self) -> float:
         return self.chain.divergence()
@@ -206,19 +210,24 @@ class NumpyChainSteps(ChainSteps):
 class NumpyAdam(Update):
     """Adam on the flat parameter of a chain, by the rates of the recipe."""
 
-    def __init__(self, chain: cpu.NumpyChain, plan: HostPlan) -> None:
+    def __init__(self, chain: cpu.NumpyChain, plan: HostPlan | DevicePlan) -> None:
         self.chain, self.plan = chain, plan
 
     def step(self) -> None:
-        self.chain.adam_(*self.plan.rates(), *ADAM.betas, ADAM.epsilon)
+        self.chain.adam_(*map(_numbers, self.plan.rates()), *ADAM.betas, ADAM.epsilon)
 
     @property
     def averages(self) -> list[Averages]:
         return [Averages(*parts) for parts in self.chain.averages()]
 
 
+def _numbers(values: Any) -> float | cpu.Array:
+    """What a plan says of a step: a number, or an array with one for each replica."""
+    return values if isinstance(values, float) else np.asarray(values)
+
+
 def loss_gradient(likelihood: Likelihood) -> Callable[[cpu.Array, cpu.Array, cpu.Array, cpu.Array], cpu.LossGradient]:
-    """A function of latent means and variances (batch, outputs), targets and shares: Σ share · loss and its gradients.
+    """A function of latent means and variances, targets and shares: share · loss of each row, and gradients of the sum.
 
     In closed form where there is one and the numbers are within its limits, else by autograd.
     """
@@ -248,10 +257,10 @@ def autograd_loss_gradient(
     """The same for any likelihood."""
     with torch.enable_grad():
         o_m, o_s = (torch.from_numpy(part).requires_grad_() for part in (m, s))
-        loss = (likelihood.loss(Moments(o_m, o_s), torch.from_numpy(y)) * torch.from_numpy(share)).sum()
-        gradients = torch.autograd.grad(loss, [o_m, o_s, *likelihood.parameters()], materialize_grads=True)
+        rows = likelihood.loss(Moments(o_m, o_s), torch.from_numpy(y)) * torch.from_numpy(share)
+        gradients = torch.autograd.grad(rows.sum(), [o_m, o_s, *likelihood.parameters()], materialize_grads=True)
     by_m, by_s, *by_own = (gradient.numpy() for gradient in gradients)
-    return cpu.LossGradient(float(loss.detach()), by_m, by_s, by_own)
+    return cpu.LossGradient(rows.detach().numpy(), by_m, by_s, by_own)
 
 
 # On a CUDA device, in Triton -----------------------------------------------------------------------------------------

@@ -1,8 +1,9 @@
 """Losses of likelihoods and their gradients in closed form, in numpy: what training a small chain calls at each step.
 
-Each function takes latent means and variances (batch, outputs), targets, the share w of each row in the loss, and what
-the likelihood has learnt. It gives None where latents are beyond the limits of the likelihood, or numbers beyond
-float32: the caller then asks autograd. Tests hold these formulas and those of `torchnpn.likelihoods` together.
+Each function takes latent means and variances (*replicas, batch, outputs), targets, the share w of each row in the
+loss, and what the likelihood has learnt, (*replicas, targets). It gives None where latents are beyond the limits of the
+likelihood, or numbers beyond float32: the caller then asks autograd. Tests hold these formulas and those of
+`torchnpn.likelihoods` together.
 """
 
 from __future__ import annotations
@@ -28,9 +29,9 @@ _WEIGHTS /= _WEIGHTS.sum()
 class LossGradient(NamedTuple):
     """The loss of a batch, with its gradients."""
 
-    loss: float
-    by_mean: Array  # (batch, outputs)
-    by_variance: Array  # (batch, outputs)
+    rows: Array  # (*replicas, batch) share · loss of each row
+    by_mean: Array  # (*replicas, batch, outputs)
+    by_variance: Array  # (*replicas, batch, outputs)
     by_parameters: list[Array]  # in the order of the likelihood's `parameters()`
 
 
@@ -53,15 +54,15 @@ def scaled_softmax(m: Array, s: Array, y: Array, share: Array) -> LossGradient:
     """
     k = 1 / np.sqrt(1 + np.float32(math.pi / 8) * s)
     z = np.clip(k * m, -_FAR, _FAR)
-    z -= z.max(1, keepdims=True)
+    z -= z.max(-1, keepdims=True)
     p = np.exp(z)
-    total = p.sum(1, keepdims=True)
-    rows = np.arange(len(y))
-    loss = float(share @ (np.log(total[:, 0]) - z[rows, y]))
+    total = p.sum(-1, keepdims=True)
+    each = np.arange(y.size), y.reshape(-1)  # the class of each row, in arrays (rows of all replicas, classes)
+    losses = np.log(total[..., 0]) - z.reshape(-1, z.shape[-1])[each].reshape(y.shape)
     p /= total
-    p[rows, y] -= 1
-    by_m = k * (share[:, None] * p)
-    return LossGradient(loss, by_m, np.float32(-math.pi / 16) * k * k * m * by_m, [])
+    p.reshape(-1, p.shape[-1])[each] -= 1
+    by_m = k * (share[..., None] * p)
+    return LossGradient(share * losses, by_m, np.float32(-math.pi / 16) * k * k * m * by_m, [])
 
 
 def gaussian(
@@ -79,7 +80,8 @@ def gaussian(
 
 
 def _gaussian(m: Array, s: Array, y: Array, share: Array, log_noise: Array, elbo: float) -> LossGradient:
-    noise, w = np.exp(log_noise), share[:, None]
+    log_noise = log_noise[..., None, :]
+    noise, w = np.exp(log_noise), share[..., None]
     residual, t = y - m, s + noise
     error2 = residual * residual
     bound, predictive = elbo / noise, (1 - elbo) / t
@@ -87,11 +89,8 @@ def _gaussian(m: Array, s: Array, y: Array, share: Array, log_noise: Array, elbo
     loss = (1 - elbo) * (scaled + np.log(t)) + bound * both + elbo * log_noise + _LOG_2PI
     half = 0.5 * w
     by_t = half * predictive * (1 - scaled)
-    by_log_noise = (noise * (by_t + half * bound * (1 - both / noise))).sum(0)
-    by_noise = by_log_noise if by_log_noise.shape == log_noise.shape else by_log_noise.sum(keepdims=True)
-    return LossGradient(
-        float((half * loss).sum()), -w * residual * (predictive + bound), by_t + half * bound, [by_noise]
-    )
+    by_noise = _of_parameter(noise * (by_t + half * bound * (1 - both / noise)), log_noise.shape[-1])
+    return LossGradient((half * loss).sum(-1), -w * residual * (predictive + bound), by_t + half * bound, [by_noise])
 
 
 def varying_gaussian(
@@ -102,14 +101,14 @@ def varying_gaussian(
     ∂m₂ = ½ w ((1 - e) (1 - r²/t) n/t + e (1 - (r² + s₁) p)),
     ∂s₂ = ¼ w ((1 - e) (1 - r²/t) n/t + e (r² + s₁) p).
     """
-    targets, half = y.shape[1], 0.5 * share[:, None]
-    spread = s[:, targets:]
+    targets, half = y.shape[-1], 0.5 * share[..., None]
+    spread = s[..., targets:]
     with np.errstate(over="ignore", invalid="ignore"):
-        level = log_noise + m[:, targets:]
+        level = log_noise[..., None, :] + m[..., targets:]
         if not max(np.abs(log_noise).max(), (np.abs(level) + 0.5 * spread).max()) <= limit:
             return None
-        m, s = m[:, :targets], s[:, :targets]
-        even = _gaussian(m, s, y, 2 * half[:, 0], log_noise, elbo)
+        m, s = m[..., :targets], s[..., :targets]
+        even = _gaussian(m, s, y, share, log_noise, elbo)
         noise, precision = np.exp(level + 0.5 * spread), np.exp(0.5 * spread - level)
         error2, t = (y - m) ** 2, s + noise
         scaled, misfit = error2 / t, (error2 + s) * precision
@@ -119,9 +118,9 @@ def varying_gaussian(
         by_spread = 0.5 * (by_noise + elbo * half * misfit)
         return _if_finite(
             LossGradient(
-                float((half * loss).sum()),
-                np.hstack([even.by_mean, by_level]),
-                np.hstack([even.by_variance, by_spread]),
+                (half * loss).sum(-1),
+                np.concatenate([even.by_mean, by_level], -1),
+                np.concatenate([even.by_variance, by_spread], -1),
                 even.by_parameters,
             )
         )
@@ -133,7 +132,7 @@ def of_logarithm(closed: ClosedForm) -> ClosedForm:
     def call(m: Array, s: Array, y: Array, share: Array, *learnt: Array) -> LossGradient | None:
         log_y = np.log(y)
         found = closed(m, s, log_y, share, *learnt)
-        return found and found._replace(loss=found.loss + float(share @ log_y.sum(1)))
+        return found and found._replace(rows=found.rows + share * log_y.sum(-1))
 
     return call
 
@@ -147,9 +146,9 @@ def gamma(
     ∂ν log p = c (y e^-ν - 1),    ∂c log p = log c + 1 - ν + log y - y e^-ν - ψ(c),    ∂s v = v + 1;
     and of the ELBO: ∂m = w k (1 - r),  ∂s = ½ w k r,  ∂log k = -w k (log k + 1 - m + log y - r - ψ(k)).
     """
-    log_shape = log_shape.astype(np.float64)
+    log_shape = log_shape[..., None, :].astype(np.float64)
     log_mean = m + 0.5 * s.astype(np.float64)
-    w, log_y = share[:, None], np.log(y)
+    w, log_y = share[..., None], np.log(y)
     log_relative = log_y - m + 0.5 * s.astype(np.float64)
     limits = ((log_mean, log_mean_limit), (s, limit), (log_shape, limit), (log_relative, log_mean_limit))
     if not all(_within(x, most) for x, most in limits):
@@ -168,8 +167,8 @@ def gamma(
         by_m, by_s = (1 - e) * by_m + e * w * k * (1 - r), (1 - e) * by_s + 0.5 * e * w * k * r
         by_k = -w * k * (log_shape + 1 - m + log_y - r - digamma(k))
         by_log_shape, loss = (1 - e) * by_log_shape + e * by_k, (1 - e) * loss + e * w * bound
-    by_shape = [_of_parameter(by_log_shape, log_shape)]
-    return LossGradient(float(loss.sum()), by_m.astype(np.float32), by_s.astype(np.float32), by_shape)
+    by_shape = [_of_parameter(by_log_shape, log_shape.shape[-1])]
+    return LossGradient(loss.sum(-1), by_m.astype(np.float32), by_s.astype(np.float32), by_shape)
 
 
 def counts(
@@ -179,12 +178,12 @@ def counts(
 
     Of the predictive term: ∂s v = v + 1. Of the ELBO, where v = α does not depend on s: ½ y more for ∂s.
     """
-    learnt = [log_alpha.astype(np.float64) for log_alpha in log_overdispersion]
+    learnt = [log_alpha[..., None, :].astype(np.float64) for log_alpha in log_overdispersion]
     if not all(_within(log_alpha, limits.log_overdispersion) for log_alpha in learnt) or y.max() > _MOST_COUNT:
         return None
     s, slope = _drawn_back(s.astype(np.float64), limits.rate_variance)
     log_mean, slope_of_mean = _drawn_back(m + 0.5 * s, limits.log_mean)
-    w, mean, added = share[:, None], np.exp(log_mean), limits.added_variance
+    w, mean, added = share[..., None], np.exp(log_mean), limits.added_variance
     noise = np.exp(s + learnt[0]) if learnt else np.zeros_like(mean)
     v = np.expm1(s, dtype=np.float64) + noise + added
     log_prob, by_log_mean, by_v = _log_prob_of_counts(y, mean, v)
@@ -199,10 +198,10 @@ def counts(
         by_s = (1 - e) * by_s + 0.5 * e * (by_log_mean + y)
         by_log_alpha = (1 - e) * by_log_alpha + e * by_alpha * alpha
     return LossGradient(
-        float((w * loss).sum()),
+        (w * loss).sum(-1),
         (w * by_m).astype(np.float32),
         (w * by_s * slope).astype(np.float32),
-        [_of_parameter(w * by_log_alpha, learnt[0])] if learnt else [],
+        [_of_parameter(w * by_log_alpha, learnt[0].shape[-1])] if learnt else [],
     )
 
 
@@ -229,10 +228,10 @@ def beta(m: Array, s: Array, y: Array, share: Array, log_precision: Array, *, li
     log p = log Γ(ν) - log Γ(c) - log Γ(d) + (c - 1) log y + (d - 1) log(1 - y),
     ∂c log p = log y + ψ(ν) - ψ(c),    ∂d log p = log(1 - y) + ψ(ν) - ψ(d),    ∂ρ ν = -φ (1 + φ)/(1 + ρ φ)².
     """
-    log_precision = log_precision.astype(np.float64)
+    log_precision = log_precision[..., None, :].astype(np.float64)
     if not (_within(m, _QUADRATURE_MEAN) and _within(s, _QUADRATURE_VARIANCE) and _within(log_precision, limit)):
         return None
-    w, y, phi = share[:, None], y.astype(np.float64), np.exp(log_precision)
+    w, y, phi = share[..., None], y.astype(np.float64), np.exp(log_precision)
     P, V, (P_m, P_s), (V_m, V_s) = _sigmoid_moments(m, s)
     both = P * (1 - P)
     rho = V / both
@@ -246,10 +245,10 @@ def beta(m: Array, s: Array, y: Array, share: Array, log_precision: Array, *, li
     by_P = nu * (by_c - by_d) - by_V * rho * (1 - 2 * P)
     by_log_phi = by_nu * phi * (1 - rho) / (1 + rho * phi) ** 2
     return LossGradient(
-        float(-(w * log_prob).sum()),
+        -(w * log_prob).sum(-1),
         (-w * (by_P * P_m + by_V * V_m)).astype(np.float32),
         (-w * (by_P * P_s + by_V * V_s)).astype(np.float32),
-        [_of_parameter(-w * by_log_phi, log_precision)],
+        [_of_parameter(-w * by_log_phi, log_precision.shape[-1])],
     )
 
 
@@ -270,7 +269,7 @@ def _sigmoid_moments(m: Array, s: Array) -> tuple[Array, Array, tuple[Array, Arr
 
 def _if_finite(result: LossGradient) -> LossGradient | None:
     """None where a closed form has left float32; the gradient of the noise sums up all that may leave it."""
-    finite = math.isfinite(result.loss) and all(np.isfinite(part).all() for part in result.by_parameters)
+    finite = np.isfinite(result.rows).all() and all(np.isfinite(part).all() for part in result.by_parameters)
     return result if finite else None
 
 
@@ -287,9 +286,9 @@ def _drawn_back(x: Array, limit: float) -> tuple[Array, Array | float]:
     return np.where(excess > 0, np.sign(x) * limit * (1 + excess / (1 + 10 * excess)), x), (1 + 10 * excess) ** -2
 
 
-def _of_parameter(by_element: Array, parameter: Array) -> Array:
-    """The gradient (batch, targets) of a learnt number, summed to its shape (targets,) or (1,)."""
-    by_target = by_element.sum(0)
-    total = by_target if by_target.shape == parameter.shape else by_target.sum(keepdims=True)
+def _of_parameter(by_element: Array, count: int) -> Array:  # (*replicas, batch, targets) -> (*replicas, count)
+    """The gradient of learnt numbers, one for each target, or a single one."""
+    by_target = by_element.sum(-2)
+    total = by_target if by_target.shape[-1] == count else by_target.sum(-1, keepdims=True)
     gradient: Array = total.astype(np.float32)
     return gradient
