@@ -214,7 +214,8 @@ class NumpyAdam(Update):
         self.chain, self.plan = chain, plan
 
     def step(self) -> None:
-        self.chain.adam_(*map(_numbers, self.plan.rates()), *ADAM.betas, ADAM.epsilon)
+        rate, correction = map(_numbers, self.plan.rates())
+        self.chain.adam_(rate, correction, *ADAM.betas, ADAM.epsilon)
 
     @property
     def averages(self) -> list[Averages]:
