@@ -188,6 +188,10 @@ class NumpyChainSteps(ChainSteps):
         mean, variance = x if isinstance(x, Moments) else (x, None)
         return cpu.Rows(mean.numpy(), None if variance is None else variance.numpy(), batch.y.numpy(), share.numpy())
 
+    def step(self) -> None:
+        with np.errstate(all="ignore"):  # a training that diverges is told from what it leaves, once an epoch
+            super().step()
+
     def gradient(self) -> None:
         self.sweep()
         self.chain.finish_gradient(_numbers(self.plan.kl_per_row))
