@@ -10,10 +10,10 @@ import torch
 from torch import Tensor
 
 from torchnpn.families import crps, quantiles
-from torchnpn.families.base import ExponentialFamily
 from torchnpn.families.categorical import Categorical
 from torchnpn.families.distribution import Distribution
 from torchnpn.families.gaussian import Gaussian
+from torchnpn.families.parametric import Parametric
 from torchnpn.families.tails import Array, Tails
 from torchnpn.finite import clamped
 from torchnpn.metrics.crps import mixture_of_normals
@@ -33,7 +33,7 @@ class Mixture:
     (tensor(0.), tensor(2.))
     """
 
-    members: ExponentialFamily  # with tensors of shape (K, *batch_shape)
+    members: Parametric  # with tensors of shape (K, *batch_shape)
 
     def __post_init__(self) -> None:
         if not self.members.batch_shape:
@@ -136,7 +136,7 @@ def mixed(distribution: Distribution) -> Mixture | Categorical:
     """The equal mixture over the first dimension of a distribution's tensors; of classes, again one over classes."""
     if isinstance(distribution, Categorical):
         return Categorical(distribution.probs.mean(0))
-    if not isinstance(distribution, ExponentialFamily):
+    if not isinstance(distribution, Parametric):
         raise TypeError(f"mixed expects a member of a family, or classes, got {type(distribution).__name__}.")
     return Mixture(distribution)
 
