@@ -23,7 +23,7 @@ from torchnpn import (
 )
 from torchnpn.likelihoods import GaussianNoise
 
-FAMILIES = ("gaussian", "gamma", "lognormal", "poisson", "negative_binomial", "beta")
+FAMILIES = ("gaussian", "student_t", "gamma", "lognormal", "poisson", "negative_binomial", "beta")
 WORDS = (("gaussian", "bce"), ("gaussian", "l2"), ("gamma", None), ("gamma", "gamma"), ("poisson", None))
 
 
@@ -103,6 +103,7 @@ def targets(rng, rows, family):
     with np.errstate(over="ignore"):
         y = {
             "gaussian": lambda: rng.normal(size=rows) * size + pick(rng, 0.0, 1.0, magnitude(rng)),
+            "student_t": lambda: rng.standard_t(pick(rng, 0.5, 2.0, 30.0), rows) * size,
             "gamma": lambda: rng.gamma(1.0, size=rows) * size,
             "lognormal": lambda: rng.lognormal(0.0, pick(rng, 0.01, 1.0, 4.0), rows) * size,
             "poisson": lambda: np.floor(rng.poisson(1.0, rows) * max(size, 1.0)),

@@ -32,6 +32,8 @@ MAKERS = {
     "gamma_elbo": lambda: L.GammaAmounts(TARGETS, elbo=0.5),
     "lognormal": lambda: L.LogNormalAmounts(TARGETS),
     "varying_lognormal": lambda: L.HeteroscedasticLogNormal(TARGETS),
+    "student_t": lambda: L.StudentTNoise(TARGETS),
+    "varying_student_t": lambda: L.HeteroscedasticStudentT(TARGETS),
     "poisson": L.PoissonCounts,
     "negative_binomial": lambda: L.NegativeBinomialCounts(TARGETS),
     "beta": lambda: L.BetaProportions(TARGETS),

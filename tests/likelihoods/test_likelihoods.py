@@ -75,6 +75,14 @@ CASES = [
         lambda o: np.exp(2 * o + np.exp(-1.2)) * np.expm1(np.exp(-1.2)),
     ),
     Case("varying_lognormal", _learnt(L.HeteroscedasticLogNormal, 0.5, -1.2), AMOUNTS),
+    Case(
+        "student_t",
+        _learnt(L.StudentTNoise, 0.0, -1.2, 0.3),
+        REALS,
+        lambda o: o,
+        lambda o: np.exp(-1.2) * (1 + 2 * np.exp(-0.3)),
+    ),
+    Case("varying_student_t", _learnt(L.HeteroscedasticStudentT, 0.5, -1.2, 0.3), REALS),
     Case("poisson", _known(L.PoissonCounts), COUNTS, np.exp, np.exp),
     Case(
         "negative_binomial",
@@ -101,7 +109,7 @@ CASES = [
 ]
 NAMED = {case.name: case for case in CASES}
 by_name = pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
-TWO_LOSSES = ("heteroscedastic", "varying_lognormal")  # of the mean and of the noise
+TWO_LOSSES = ("heteroscedastic", "varying_lognormal", "varying_student_t")  # of the mean and of the noise
 OTHERS = (*TWO_LOSSES, "gaussian", "kl_to_target", "squared_error", "sigmoids")
 PROPER = [case for case in CASES if case.name not in OTHERS]  # their loss is -log p(y) of the prediction
 HEADS = [case for case in CASES if case.mean is not None]

@@ -33,6 +33,8 @@ TARGETS = {
         likelihoods.HeteroscedasticGaussian(1, initial_log_noise=-21.0),
         1e-5 * RNG.normal(size=(ROWS, 1)),
     ),
+    "heavy tails": (likelihoods.StudentTNoise(elbo=0.3), RNG.standard_t(2.5, size=(ROWS, 1))),
+    "varying heavy tails": (likelihoods.HeteroscedasticStudentT(2, elbo=0.3), RNG.standard_t(2.5, size=(ROWS, 2))),
     "gamma with ELBO": (likelihoods.GammaAmounts(elbo=0.3), RNG.gamma(2, size=(ROWS, 1))),
     "gamma": (likelihoods.GammaAmounts(), RNG.gamma(2, size=(ROWS, 1))),
     "counts": (likelihoods.NegativeBinomialCounts(), RNG.poisson(3, size=(ROWS, 1)).astype(float)),

@@ -41,15 +41,15 @@ class NPNRegressor(RegressorMixin, NPNEstimator):  # type: ignore[misc]
     training mean and variance of its feature. Sparse X is scaled, not centred.
 
     Args:
-        family: What the target is: "gaussian" (any number), "gamma" (positive amounts), "lognormal" (positive
-            amounts over several powers of ten), "poisson" or "negative_binomial" (counts, the second with more spread
-            than chance gives), "beta" (proportions).
+        family: What the target is: "gaussian" (any number), "student_t" (any number, with outliers), "gamma" (positive
+            amounts), "lognormal" (positive amounts over several powers of ten), "poisson" or "negative_binomial"
+            (counts, the second with more spread than chance gives), "beta" (proportions).
         hidden: Units of each hidden layer; None chooses one layer by the number of rows: of 50 units, or of 100 from
             20,000 rows on.
         activation: Name of a map, such as "relu", "tanh", "silu".
-        noise: For the families "gaussian" and "lognormal": "varying", to learn how the noise depends on the features,
-            or "constant". The mean, of the log for the second, is learnt in the same way either way; the other families
-            have a spread of their own.
+        noise: For the families "gaussian", "student_t" and "lognormal": "varying", to learn how the noise depends on
+            the features, or "constant". The mean, of the log for the last, is learnt in the same way either way; the
+            other families have a spread of their own.
         missing: What NaN in X stands for: "marginal", the mean and variance of its feature in the training rows; or
             "conditional", those given the other values of its row, better where features say much about each other.
         dropout: Probability of dropping a hidden unit in training.
@@ -185,12 +185,13 @@ class NPNRegressor(RegressorMixin, NPNEstimator):  # type: ignore[misc]
     def _build(
         self, n_in: int, n_out: int, generator: torch.Generator | None = None, replicas: tuple[int, ...] = ()
     ) -> Sequential:
-        network = self._network(self._sizes(n_in, self.n_outputs_), generator, replicas)
-        if n_out == 2 * self.n_outputs_:  # one more for the noise of each target
-            mean = network[-1]
-            assert isinstance(mean, Linear)
-            network[-1] = MeanAndNoise(mean.in_features, mean.out_features, replicas=replicas, generator=generator)
-            network[-1].mean = mean  # it starts, and is learnt, as with constant noise
+        if not self._kind.noise_apart:
+            return super()._build(n_in, n_out, generator, replicas)
+        network = super()._build(n_in, self.n_outputs_, generator, replicas)
+        mean = network[-1]
+        assert isinstance(mean, Linear)
+        network[-1] = MeanAndNoise(mean.in_features, mean.out_features, replicas=replicas, generator=generator)
+        network[-1].mean = mean  # it starts, and is learnt, as with constant noise
         return network
 
     def _sizes(self, n_in: int, n_out: int) -> list[int]:

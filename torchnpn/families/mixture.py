@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import torch
 from torch import Tensor
+from torch.distributions import constraints
 
 from torchnpn.families import crps, quantiles
 from torchnpn.families.categorical import Categorical
@@ -20,6 +21,7 @@ from torchnpn.metrics.crps import mixture_of_normals
 from torchnpn.moments import Moments
 
 _TURNS = (0.01, 0.5, 0.99, 1 - 1e-4, 1 - 1e-7)  # where a distribution function turns; the upper tail may be long
+_LOWER_TURNS = (1e-7, 1e-4)  # of variables of any sign, whose lower tail may be long, too
 _SPACING = 1 << 12  # of a quantile, in float64 numbers: one part in 10¹²
 
 
@@ -101,7 +103,8 @@ class Mixture:
         if isinstance(members, Gaussian):
             m, s = members._numpy()
             return torch.as_tensor(mixture_of_normals(m, np.sqrt(s), _float64(y))).to(members.device, dtype)
-        low, *turns, high = (_float64(members.quantile(q)) for q in (crps.TAIL, *_TURNS, 1 - crps.TAIL))
+        inner_levels = (*_LOWER_TURNS, *_TURNS) if members.support is constraints.real else _TURNS
+        low, *turns, high = (_float64(members.quantile(q)) for q in (crps.TAIL, *inner_levels, 1 - crps.TAIL))
         with np.errstate(all="ignore"):
             if members.support.is_discrete:
                 apart = crps.disagreement_on_counts(self._cdfs, low.min(0), high.max(0))

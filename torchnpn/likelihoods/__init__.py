@@ -10,6 +10,7 @@ from torchnpn.likelihoods.log_normal import HeteroscedasticLogNormal, LogNormalA
 from torchnpn.likelihoods.paper import Direct, KLToTarget, SquaredError
 from torchnpn.likelihoods.positive import GammaAmounts
 from torchnpn.likelihoods.proportions import BetaProportions
+from torchnpn.likelihoods.student_t import HeteroscedasticStudentT, StudentTNoise
 from torchnpn.likelihoods.units import Units
 from torchnpn.likelihoods.words import BernoulliPoisson, CrossEntropy, GammaWords, PoissonRate
 
@@ -25,6 +26,7 @@ __all__ = [
     "GaussianNoise",
     "HeteroscedasticGaussian",
     "HeteroscedasticLogNormal",
+    "HeteroscedasticStudentT",
     "KLToTarget",
     "Likelihood",
     "LogNormalAmounts",
@@ -36,6 +38,7 @@ __all__ = [
     "Sigmoids",
     "SoftmaxMean",
     "SquaredError",
+    "StudentTNoise",
     "Units",
     "VarianceParts",
     "mixed",

@@ -75,6 +75,8 @@ class Likelihood(nn.Module):
     support: ClassVar[Constraint] = constraints.real  # where targets lie
     separable: ClassVar[bool] = False
     """Whether the loss is a sum over targets of terms with one output each: wide outputs then train in parts."""
+    noise_apart: ClassVar[bool] = False
+    """Whether the second half of the outputs is a noise that forms no features, so that `nn.MeanAndNoise` is last."""
     varying_noise: ClassVar[type[Likelihood] | None] = None
     """The same kind of target with a noise that depends on the features, if there is one."""
     gains_from_steps: ClassVar[bool] = False  # whether large tables gain from longer training

@@ -120,6 +120,7 @@ class HeteroscedasticGaussian(GaussianNoise):
 
     name = ""  # `GaussianNoise` leads to it
     separable = False
+    noise_apart = True
 
     def outputs(self, targets: int) -> int:
         return 2 * targets

@@ -102,6 +102,7 @@ class HeteroscedasticLogNormal(LogNormalAmounts):
 
     name = ""  # `LogNormalAmounts` leads to it
     separable = False
+    noise_apart = True
     of_logarithm = HeteroscedasticGaussian
 
 
