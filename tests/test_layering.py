@@ -1,4 +1,4 @@
-"""Imports go one way: a reader can follow the data, and a change below cannot be broken by one above."""
+"""Imports go one way and by front doors: a reader can follow the data, and a package can change inside."""
 
 from __future__ import annotations
 
@@ -6,7 +6,9 @@ import ast
 import graphlib
 from collections.abc import Iterator, Mapping
 from pathlib import Path
+from types import ModuleType
 
+import npn_studies
 import pytest
 
 import torchnpn
@@ -38,16 +40,20 @@ USE_PUBLIC_API = {"demo", "cli"}  # may write `import torchnpn as npn`
 
 PACKAGES = ("torchnpn", "npn_studies")
 Sources = Mapping[str, str]  # dotted module name -> source text
+LAZY_DOORS = {("torchnpn.kernels", "triton")}  # cannot be bound by an `__init__`: Triton is not installed everywhere
 
 
-def package_sources() -> dict[str, str]:
-    root = Path(torchnpn.__file__).parent
+def package_sources(package: ModuleType = torchnpn) -> dict[str, str]:
+    root = Path(package.__file__).parent
     files = {path: path.relative_to(root.parent).with_suffix("").parts for path in sorted(root.rglob("*.py"))}
     return {".".join(parts).removesuffix(".__init__"): path.read_text() for path, parts in files.items()}
 
 
-def imports(module: str, sources: Sources, type_only: bool) -> Iterator[str]:
-    """The package's own modules that `module` imports, wherever in the file; with `type_only`, for its types too."""
+def statements(module: str, sources: Sources, type_only: bool) -> Iterator[tuple[str, str | None]]:
+    """What `module` imports of the packages, wherever in the file: the module, and the name that is taken from it.
+
+    With `type_only`, also what it imports for its types alone.
+    """
     tree = ast.parse(sources[module])
     skipped: set[ast.AST] = set()
     if not type_only:
@@ -58,17 +64,52 @@ def imports(module: str, sources: Sources, type_only: bool) -> Iterator[str]:
         if node in skipped:
             continue
         if isinstance(node, ast.Import):
-            yield from (alias.name for alias in node.names if alias.name.split(".")[0] in PACKAGES)
+            yield from ((alias.name, None) for alias in node.names if alias.name.split(".")[0] in PACKAGES)
         elif isinstance(node, ast.ImportFrom):
             origin = node.module or ""
             if node.level:  # a package counts as its own first level; none of its names end in __init__ here
-                is_package = any(name.startswith(f"{module}.") for name in sources)
-                above = module.split(".")[: len(module.split(".")) - node.level + is_package]
+                above = module.split(".")[: len(module.split(".")) - node.level + is_package(module, sources)]
                 origin = ".".join([*above, *filter(None, [node.module])])
             if origin.split(".")[0] in PACKAGES:
-                for alias in node.names:
-                    inner = f"{origin}.{alias.name}"
-                    yield inner if inner in sources else origin
+                yield from ((origin, alias.name) for alias in node.names)
+
+
+def imports(module: str, sources: Sources, type_only: bool) -> Iterator[str]:
+    """The packages' own modules that `module` imports."""
+    for origin, name in statements(module, sources, type_only):
+        yield inner if name and (inner := f"{origin}.{name}") in sources else origin
+
+
+def is_package(module: str, sources: Sources) -> bool:
+    return any(name.startswith(f"{module}.") for name in sources)
+
+
+def doors(package: str, sources: Sources) -> set[str]:
+    """What the `__init__` of a package offers: the names in `__all__`, and those that it imports as themselves."""
+    offered = {name for home, name in LAZY_DOORS if home == package}
+    for node in ast.parse(sources[package]).body:
+        if isinstance(node, ast.ImportFrom):
+            offered |= {alias.name for alias in node.names if alias.asname == alias.name}
+        elif isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "__all__":
+            offered |= set(ast.literal_eval(node.value))
+    return offered
+
+
+def side_entries(sources: Sources) -> list[str]:
+    """Imports of a package of torchnpn, from outside of it, by another way than its `__init__`, in words."""
+    found = []
+    for module in sources:
+        for origin, name in statements(module, sources, type_only=True):
+            parts = origin.split(".")
+            paths = [".".join(parts[:end]) for end in range(2, len(parts) + 1)]
+            entered = [path for path in paths if is_package(path, sources) and not f"{module}.".startswith(f"{path}.")]
+            if not entered or parts[0] != "torchnpn":
+                continue
+            if origin != entered[0]:
+                found.append(f"{module} imports {origin}: take what it needs from {entered[0]}")
+            elif name and name not in doors(origin, sources):
+                found.append(f"{module} imports {name} from {origin}, whose __init__ does not offer it")
+    return found
 
 
 def top(module: str) -> str:
@@ -119,6 +160,10 @@ def test_imports_go_one_way():
     assert violations(package_sources()) == []
 
 
+def test_packages_are_entered_by_their_init():
+    assert side_entries(package_sources() | package_sources(npn_studies)) == []
+
+
 def test_no_import_cycles():
     assert cycle(package_sources()) == []
 
@@ -165,3 +210,49 @@ def test_a_ring_is_found_unless_it_is_for_types():
     hint = "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    from torchnpn.maps import a"
     assert cycle({"torchnpn.maps.a": a, "torchnpn.maps.b": "import torchnpn.maps.a"})
     assert not cycle({"torchnpn.maps.a": a, "torchnpn.maps.b": hint})
+
+
+HOUSE = {  # a package with a door of each kind, and a package within it
+    "torchnpn": "",
+    "torchnpn.maps": "from torchnpn.maps import affine, normal as normal\n__all__ = ['linear']",
+    "torchnpn.maps.affine": "from torchnpn.maps.normal import pdf",
+    "torchnpn.maps.normal": "",
+    "torchnpn.kernels": "from torchnpn.kernels.cpu import relu\nfrom torchnpn.kernels import choose",
+    "torchnpn.kernels.choose": "",
+    "torchnpn.kernels.cpu": "from torchnpn.kernels.cpu import relu as relu",
+    "torchnpn.kernels.cpu.relu": "from torchnpn.kernels.choose import why_not",
+    "torchnpn.kernels.triton": "",
+    "torchnpn.kernels.triton.layer": "",
+}
+
+
+@pytest.mark.parametrize(
+    ("module", "source"),
+    [
+        ("torchnpn.nn", "from torchnpn.maps.affine import linear"),
+        ("torchnpn.nn", "import torchnpn.maps.affine"),
+        ("torchnpn.nn", "from torchnpn.maps import affine"),
+        ("torchnpn.nn", "def late():\n    from torchnpn.maps import product"),
+        ("torchnpn.nn", "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    from torchnpn.maps.normal import A"),
+        ("torchnpn.nn", "from torchnpn.kernels import choose"),
+        ("torchnpn.nn", "from torchnpn.kernels.cpu import relu"),
+        ("torchnpn.nn", "from ..maps.affine import linear"),
+        ("torchnpn.kernels.choose", "from torchnpn.kernels.cpu.relu import relu"),
+        ("npn_studies.bench", "from torchnpn.maps.affine import linear"),
+    ],
+)
+def test_a_side_entry_is_found(module, source):
+    (words,) = side_entries(HOUSE | {"torchnpn.nn.linear": "", "npn_studies.bench": "", module: source})
+    assert words.startswith(f"{module} imports ")
+
+
+def test_a_front_door_is_not():
+    ways = "from torchnpn import maps\nimport torchnpn.maps\nfrom torchnpn.maps import linear, normal"
+    lazy = "def late():\n    from torchnpn.kernels import triton"
+    users = {
+        "torchnpn.nn": f"{ways}\n{lazy}\nfrom .linear import Linear",
+        "torchnpn.nn.linear": "from .. import maps\nfrom ..maps import normal",
+        "npn_studies": "",
+        "npn_studies.bench": "import torchnpn as npn\nfrom npn_studies.tables.rows import rows",
+    }
+    assert side_entries(HOUSE | users) == []

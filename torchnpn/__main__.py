@@ -1,5 +1,5 @@
 """`python -m torchnpn`."""
 
-from torchnpn.cli.app import main
+from torchnpn.cli import main
 
 main()

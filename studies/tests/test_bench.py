@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import json
-import sys
 import types
 from pathlib import Path
 
@@ -172,8 +171,7 @@ def test_an_epoch_of_the_device_step_begins_before_its_steps(monkeypatch):
     calls = []
     plan = types.SimpleNamespace(steps=3)
     fake = types.SimpleNamespace(plan=plan, begin=lambda number: calls.append(number), run=lambda: calls.append("run"))
-    made = types.SimpleNamespace(device_engine=lambda *_, **how: calls.append(how) or fake)
-    monkeypatch.setitem(sys.modules, "torchnpn.training.engine", made)
+    monkeypatch.setattr(ours, "device_engine", lambda *_, **how: calls.append(how) or fake)
     call = ours._on_device(CLASSES, ours._network(CLASSES, ()), fused=True)
     for _ in range(5):
         call()

@@ -25,7 +25,7 @@ from scipy import stats
 from test_experiments import QUICK, ran
 
 from torchnpn import datasets, nn, plots
-from torchnpn.datasets.dataset import Dataset, Split
+from torchnpn.datasets import Dataset, Split
 from torchnpn.moments import Moments
 
 CPU = torch.device("cpu")

@@ -39,7 +39,7 @@ from scipy import stats
 from test_experiments import QUICK, ran
 
 from torchnpn import Moments, datasets, plots
-from torchnpn.datasets.dataset import Split
+from torchnpn.datasets import Split
 from torchnpn.moments import JointMoments
 
 CPU = torch.device("cpu")

@@ -7,8 +7,8 @@ import pytest
 from npn_studies.baselines.document_codes import LatentSemantics
 
 from torchnpn import DocumentAutoencoder, LinkPredictor, datasets
-from torchnpn.datasets.splits import node_split
-from torchnpn.metrics.links import link_positions, link_quality
+from torchnpn.datasets import node_split
+from torchnpn.metrics import link_positions, link_quality
 
 PRESENT = {info.name for info in datasets.available() if info.present}
 

@@ -8,8 +8,8 @@ import torch
 from npn_studies.experiments.pair_features import CONTROLS, USES, square_root
 
 from torchnpn import LinkPredictor, Moments
-from torchnpn.links.features import NORMALISATIONS
-from torchnpn.metrics.links import link_positions, link_quality
+from torchnpn.links import NORMALISATIONS
+from torchnpn.metrics import link_positions, link_quality
 from torchnpn.moments import JointMoments
 
 NODES, SIZE, TRAIN = 40, 6, 30

@@ -13,7 +13,7 @@ from npn_studies.experiments.uci_ensemble import EnsembleGrid
 from npn_studies.experiments.uci_page import Entry
 from scipy import stats
 
-from torchnpn.datasets.dataset import Dataset, Split
+from torchnpn.datasets import Dataset, Split
 
 QUICK = Options(torch.device("cpu"), quick=True)
 RNG = np.random.default_rng(0)

@@ -15,8 +15,7 @@ from torchnpn.documents import checked_counts, joint
 from torchnpn.documents.layers import WordLinear, as_words
 from torchnpn.documents.start import linear_layers
 from torchnpn.moments import JointMoments
-from torchnpn.nn import Linear
-from torchnpn.nn.activation import BY_NAME
+from torchnpn.nn import ACTIVATIONS, Linear
 
 SMALL = {"hidden": (12, 6), "max_epochs": 20, "batch_size": 16, "learning_rate": 0.02}
 
@@ -87,20 +86,20 @@ def test_neurons_are_correlated_to_first_order(name, f, correlation, relative):
     mean, std = np.array([0.3, -0.4]), np.array([0.8, 0.5])
     covariance = np.outer(std, std) * np.array([[1, correlation], [correlation, 1]])
     o = JointMoments(torch.tensor(mean), torch.tensor(covariance))
-    a = joint.activated(BY_NAME[name](), o)
-    alone = BY_NAME[name]()(Moments(o.mean, o.variance))
+    a = joint.activated(ACTIVATIONS[name](), o)
+    alone = ACTIVATIONS[name]()(Moments(o.mean, o.variance))
     torch.testing.assert_close(a.mean, alone.mean)
     torch.testing.assert_close(a.variance, alone.variance)
     assert float(a.covariance[0, 1]) == pytest.approx(hermite(correlation, mean, std, f), rel=relative)
 
 
 @pytest.mark.parametrize("scale", [0.0, 1e-3, 1.0, 2.0])
-@pytest.mark.parametrize("name", BY_NAME)
+@pytest.mark.parametrize("name", ACTIVATIONS)
 def test_neurons_have_a_covariance(name, scale):
     """Without eigenvalues below zero, but for rounding, whatever the activation and however sure the sums."""
     rng = np.random.default_rng(0)
     mean, root = torch.tensor(2 * rng.normal(size=(50, 5))), torch.tensor(scale * rng.normal(size=(50, 5, 5)))
-    found = joint.activated(BY_NAME[name](), JointMoments(mean, root @ root.mT)).covariance
+    found = joint.activated(ACTIVATIONS[name](), JointMoments(mean, root @ root.mT)).covariance
     assert found.isfinite().all()
     least = torch.linalg.eigvalsh(found)[:, 0] / found.diagonal(dim1=1, dim2=2).sum(1).clamp_min(1e-30)
     assert float(least.min()) > -1e-9

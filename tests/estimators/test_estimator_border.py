@@ -22,8 +22,7 @@ from torchnpn import (
 )
 from torchnpn.estimators.inputs import Inputs
 from torchnpn.estimators.precise import in_float64
-from torchnpn.training import resolve_device
-from torchnpn.training.size import check_size
+from torchnpn.training import check_network_size, resolve_device
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(40, 3))
@@ -271,7 +270,7 @@ def test_absurd_ensembles_are_refused():
     with pytest.raises(ValueError, match="n_estimators expects a whole number from 1 to 1,000, got 1000000000"):
         NPNRegressor(n_estimators=10**9).fit(X, Y)
     with pytest.raises(ValueError, match="layers 10-2000-10, 6000 times, has"):
-        check_size([10, 2000, 10], 32, 6000)
+        check_network_size([10, 2000, 10], 32, 6000)
 
 
 def test_large_autoencoders_of_words_are_refused():

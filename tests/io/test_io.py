@@ -38,7 +38,7 @@ def networks() -> dict[str, torch.nn.Module]:
     torch.manual_seed(0)
     named = OrderedDict(head=nn.Linear(3, 2), inner=nn.Sequential(nn.ReLU(), nn.Sequential(nn.Linear(2, 1))))
     linear = {f"linear {f}": nn.Linear(3, 2, family=f) for f in families.BY_NAME if f != "pareto"}
-    activation = {name: kind() for name, kind in nn.activation.BY_NAME.items()}
+    activation = {name: kind() for name, kind in nn.ACTIVATIONS.items()}
     return {
         **linear,
         **activation,
@@ -134,7 +134,8 @@ def test_likelihoods_come_back(name, tmp_path):
 
 
 def test_every_module_of_the_library_can_be_saved():
-    modules = {kind for kind in vars(nn).values() if isinstance(kind, type)} - {nn.Activation, nn.RandomParameter}
+    public = {getattr(nn, name) for name in nn.__all__}
+    modules = {kind for kind in public if isinstance(kind, type)} - {nn.Activation, nn.RandomParameter}
     heads = {kind for kind in vars(likelihoods).values() if isinstance(kind, type)}
     heads = {kind for kind in heads if issubclass(kind, likelihoods.Likelihood)} - {likelihoods.Likelihood}
     assert set(allowed.BY_NAME.values()) == modules | heads

@@ -13,7 +13,7 @@ from torch.nn import functional as F
 from torchnpn import families, maps, nn
 from torchnpn.families import Gamma, Gaussian
 from torchnpn.moments import Moments
-from torchnpn.nn.activation import BY_NAME as ACTIVATIONS
+from torchnpn.nn import ACTIVATIONS
 
 KEYS = {  # what a Linear layer of each family stores: public, and never to change
     "bernoulli": ["weight.logit_p"],

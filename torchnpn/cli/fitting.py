@@ -23,7 +23,7 @@ from torchnpn.cli.options import FitOptions
 from torchnpn.estimators import NPNClassifier, NPNRegressor
 from torchnpn.likelihoods import BY_NAME
 from torchnpn.report import printable
-from torchnpn.tables.record import NLL
+from torchnpn.tables import NLL
 from torchnpn.training import resolve_device
 
 _MOST_WEIGHTS = 20_000_000  # of all networks: a gigabyte with gradients and the optimizer's averages

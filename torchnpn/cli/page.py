@@ -15,7 +15,7 @@ from sklearn.metrics import confusion_matrix
 import torchnpn
 from torchnpn import metrics, plots, report, table_files, tables
 from torchnpn.cli.models import describe_column, describe_network
-from torchnpn.tables.record import NLL
+from torchnpn.tables import NLL
 
 _WIDE = 8.8  # inches of a figure with two panels
 _MOST_BARS, _MOST_COLUMNS, _MOST_LABELS = 10, 200, 20

@@ -21,3 +21,9 @@ __all__ = [
     "register",
     "verify",
 ]
+
+# For other packages of torchnpn:
+from torchnpn.datasets import toy as toy
+from torchnpn.datasets.dataset import Original as Original
+from torchnpn.datasets.dataset import Source as Source
+from torchnpn.datasets.store import Arrays as Arrays

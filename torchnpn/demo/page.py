@@ -9,8 +9,7 @@ import numpy as np
 import torch
 from matplotlib.figure import Figure
 
-from torchnpn import plots, report
-from torchnpn.datasets.toy import NOISE_STD
+from torchnpn import datasets, plots, report
 from torchnpn.demo import counts, digits, toy
 from torchnpn.plots import DARK, LIGHT, Theme
 
@@ -63,7 +62,7 @@ def tables(results: Results) -> dict[str, report.Table]:
     """The figures of each study, by its title."""
     t, d, c = results.toy, results.digits, results.counts
     level = f"{counts.LEVEL:.0%}"
-    least = 0.5 * np.log(2 * np.pi * np.e * NOISE_STD**2)
+    least = 0.5 * np.log(2 * np.pi * np.e * datasets.toy.NOISE_STD**2)
     certain = _thirds(d)
     return {
         "Twenty points of x³": report.Table(
@@ -106,7 +105,7 @@ def html(results: Results, seconds: float) -> str:
     sections = [
         report.Section(
             titles[0],
-            f"{toy.POINTS} points of y = x³, with Gaussian noise of standard deviation {NOISE_STD:g}, lie "
+            f"{toy.POINTS} points of y = x³, with Gaussian noise of standard deviation {datasets.toy.NOISE_STD:g}, lie "
             "between −4 and 4. A network of 100 ReLU units predicts everything from −6 to 6. It should fit the points "
             "where there are some, and be uncertain where there are none.",
             [

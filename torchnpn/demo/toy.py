@@ -15,7 +15,7 @@ import torch
 from numpy.typing import NDArray
 
 import torchnpn as npn
-from torchnpn.datasets.toy import NOISE_STD, REACH, cubic
+from torchnpn.datasets import toy
 from torchnpn.training import geometric_ramp
 
 Array = NDArray[Any]
@@ -42,7 +42,7 @@ class Result:
 def run(steps: int = 2000, seed: int = 0) -> Result:
     """Fit a network of 100 ReLU units to the points."""
     rng = np.random.default_rng(seed)
-    x, y = cubic(rng, POINTS)
+    x, y = toy.cubic(rng, POINTS)
     grid = np.linspace(-OUTSIDE, OUTSIDE, 241)
 
     def standardised(values: Array, like: Array) -> torch.Tensor:  # (rows,) -> (rows, 1)
@@ -63,8 +63,8 @@ def run(steps: int = 2000, seed: int = 0) -> Result:
     mean = predicted.mean.double().numpy()[:, 0] * y.std() + y.mean()
     std = predicted.variance.double().sqrt().numpy()[:, 0] * y.std()
 
-    truth, inside = grid**3, np.abs(grid) <= REACH
-    fresh = truth + rng.normal(0.0, NOISE_STD, (50, grid.size))
+    truth, inside = grid**3, np.abs(grid) <= toy.REACH
+    fresh = truth + rng.normal(0.0, toy.NOISE_STD, (50, grid.size))
     covered = np.abs(mean - truth) <= 3 * std
     return Result(
         x,

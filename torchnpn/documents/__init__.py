@@ -4,3 +4,8 @@ from torchnpn.documents.autoencoder import DocumentAutoencoder, JointArrayMoment
 from torchnpn.documents.counts import checked_counts, row_max, row_sum
 
 __all__ = ["DocumentAutoencoder", "JointArrayMoments", "Reconstruction", "checked_counts", "row_max", "row_sum"]
+
+# For other packages of torchnpn:
+from torchnpn.documents.counts import present as present
+from torchnpn.documents.counts import word_means as word_means
+from torchnpn.documents.schedule import warm_cosine as warm_cosine

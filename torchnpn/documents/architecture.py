@@ -14,18 +14,24 @@ from torch import nn
 from torchnpn.documents.counts import Counts, present, row_max, row_sum
 from torchnpn.documents.layers import Identity, Masking, SaturatingKL, WordLinear
 from torchnpn.documents.start import start_gaussian_, start_positive_
-from torchnpn.likelihoods import KLToTarget, Likelihood, SquaredError
-from torchnpn.likelihoods.words import BernoulliPoisson, CrossEntropy, GammaWords, PoissonRate
-from torchnpn.nn import Linear, Saturating, Sequential
-from torchnpn.nn.activation import BY_NAME
+from torchnpn.likelihoods import (
+    BernoulliPoisson,
+    CrossEntropy,
+    GammaWords,
+    KLToTarget,
+    Likelihood,
+    PoissonRate,
+    SquaredError,
+)
+from torchnpn.nn import ACTIVATIONS, Linear, Saturating, Sequential
 
 LOSSES = {  # by family
     "gaussian": ("bce", "gaussian", "l2"),
     "gamma": ("bce", "gamma", "poisson", "gaussian", "l2"),
     "poisson": ("bce", "poisson", "gamma", "gaussian", "l2"),
 }
-ACTIVATIONS = {
-    "gaussian": (*BY_NAME, "identity"),
+FAMILY_ACTIVATIONS = {
+    "gaussian": (*ACTIVATIONS, "identity"),
     "gamma": ("saturating", "identity"),
     "poisson": ("saturating", "saturating_kl", "identity"),
 }
@@ -116,7 +122,7 @@ class Architecture:
             return Identity()
         if self.activation == "saturating_kl":
             return SaturatingKL(self.tau)
-        return Saturating(self.family, self.tau) if self.activation == "saturating" else BY_NAME[self.activation]()
+        return Saturating(self.family, self.tau) if self.activation == "saturating" else ACTIVATIONS[self.activation]()
 
     def _outputs_of(self, means: NDArray[np.float64]) -> NDArray[np.float64]:
         """The outputs that predict these means: the inverse of the loss's link."""

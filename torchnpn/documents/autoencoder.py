@@ -19,20 +19,24 @@ from torchnpn.documents.layers import WordLinear
 from torchnpn.documents.schedule import adam_with_own_rates, warm_cosine
 from torchnpn.documents.settings import FAMILIES, check_settings
 from torchnpn.documents.start import linear_layers
-from torchnpn.estimators import state
-from torchnpn.estimators.atomic import all_or_nothing
-from torchnpn.estimators.autoencoder import decoded
-from torchnpn.estimators.base import Progress
-from torchnpn.estimators.precise import in_float64
-from torchnpn.estimators.predictive import ArrayMoments
-from torchnpn.estimators.validation import check_enough_rows, check_progress, checked_data, seed_of
+from torchnpn.estimators import (
+    ArrayMoments,
+    Progress,
+    all_or_nothing,
+    check_enough_rows,
+    check_progress,
+    checked_data,
+    decoded,
+    in_float64,
+    seed_of,
+    state,
+)
 from torchnpn.likelihoods import Likelihood
 from torchnpn.moments import Moments
 from torchnpn.nn import Sequential
 from torchnpn.priors import EmpiricalBayes, IsotropicGaussian, Prior
 from torchnpn.sparse import SparseBatch, SparseRows
-from torchnpn.training import History, Recipe, constant, train
-from torchnpn.training.size import check_size
+from torchnpn.training import History, Recipe, check_network_size, constant, train
 
 Array = NDArray[Any]
 _BATCH, _FEWEST_STEPS, _LEAST_BATCH = 256, 32, 16  # with fewer steps, 60 epochs of some hundred documents learn little
@@ -177,7 +181,7 @@ class DocumentAutoencoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
         documents, terms = counts.shape
         architecture, self._seed = self._architecture, seed_of(self.random_state)
         batch_size = int(self.batch_size or min(_BATCH, max(documents // _FEWEST_STEPS, _LEAST_BATCH)))
-        check_size(architecture.sizes(terms), min(batch_size, documents))
+        check_network_size(architecture.sizes(terms), min(batch_size, documents))
         x, y = architecture.inputs(counts), architecture.targets(counts)
         self.network_ = architecture.network(x, word_means(y), self._chosen("initial_variance"), self._seed)
         self.likelihood_ = architecture.likelihood()

@@ -11,8 +11,7 @@ from torchnpn import maps
 from torchnpn.families import Poisson
 from torchnpn.kernels import sparse as sparse_linear
 from torchnpn.moments import Moments
-from torchnpn.nn import Linear, sampling
-from torchnpn.nn.inputs import as_moments
+from torchnpn.nn import Linear, as_moments, dropout_mask
 from torchnpn.sparse import SparseBatch, SparseRows
 
 
@@ -39,7 +38,7 @@ class Masking(nn.Module):
         words = as_words(x)
         if not self.training or self.p == 0:
             return words
-        return words._replace(values=words.values * sampling.dropout_mask(words.values, self.p))
+        return words._replace(values=words.values * dropout_mask(words.values, self.p))
 
     def extra_repr(self) -> str:
         return f"p={self.p:g}"

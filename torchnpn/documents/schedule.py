@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from torch.optim import Optimizer
 from torch.optim.lr_scheduler import LambdaLR, LRScheduler
 
-from torchnpn.training.recipe import half_cosine
+from torchnpn.training import half_cosine
 
 _SPREADS = ("log_std", "log_cv")  # the second free tensor of a random parameter
 

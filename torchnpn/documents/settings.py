@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from torchnpn.documents.architecture import ACTIVATIONS, LOSSES
-from torchnpn.estimators.validation import check_choice, check_flag, is_number, is_whole, short
+from torchnpn.documents.architecture import FAMILY_ACTIVATIONS, LOSSES
+from torchnpn.estimators import check_choice, check_flag, is_number, is_whole, short
 
 _POSITIVE: dict[str, Any] = {
     "activation": "saturating",
@@ -54,7 +54,7 @@ def check_settings(settings: dict[str, Any]) -> None:
     """Raise for settings that no network can be made of, or trained with."""
     family, hidden, precision = (settings[name] for name in ("family", "hidden", "prior_precision"))
     check_choice("family", family, FAMILIES)
-    for name, options in (("loss", LOSSES), ("activation", ACTIVATIONS)):
+    for name, options in (("loss", LOSSES), ("activation", FAMILY_ACTIVATIONS)):
         if settings[name] is not None:
             check_choice(f"{name} of a {family} network", settings[name], options[family])
     sizes = hidden if isinstance(hidden, (tuple, list)) and hidden else [0]

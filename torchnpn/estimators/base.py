@@ -25,14 +25,19 @@ from torchnpn.estimators.precise import in_float64
 from torchnpn.estimators.validation import check_choice, checked_data, is_number, is_whole, seed_of, short
 from torchnpn.likelihoods import Likelihood, VarianceParts, mixture_parts
 from torchnpn.moments import Moments
-from torchnpn.nn import Linear, Sequential, mlp
-from torchnpn.nn.activation import BY_NAME
-from torchnpn.nn.replicas import member, replicas_of
+from torchnpn.nn import ACTIVATIONS, Linear, Sequential, member, mlp, replicas_of
 from torchnpn.priors import EmpiricalBayes
-from torchnpn.training import History, Recipe, adam, constant, resolve_device, train
-from torchnpn.training.chain import why_not_numpy
-from torchnpn.training.history import mean_history
-from torchnpn.training.size import check_size
+from torchnpn.training import (
+    History,
+    Recipe,
+    adam,
+    check_network_size,
+    constant,
+    mean_history,
+    resolve_device,
+    train,
+    why_not_numpy,
+)
 
 Array = NDArray[Any]
 Progress = Callable[[float], None]
@@ -132,7 +137,7 @@ class NPNEstimator(BaseEstimator):  # type: ignore[misc]
             if not is_number(value) or not fits(value):
                 raise ValueError(f"{name} expects a number {words}, got {short(value)}.")
         check_choice("missing", self.missing, ("marginal", "conditional"))
-        check_choice("activation", self.activation, BY_NAME)
+        check_choice("activation", self.activation, ACTIVATIONS)
         if not isinstance(self.verbose, (np.bool_, numbers.Integral)):
             raise ValueError(f"verbose expects 0 to print nothing or 1 to print, got {short(self.verbose)}.")
 
@@ -155,7 +160,7 @@ class NPNEstimator(BaseEstimator):  # type: ignore[misc]
         """A new network to be trained on so many rows, its random numbers drawn from `random_state`."""
         resolve_device(self.device)
         self._seed = seed_of(self.random_state)
-        check_size(self._sizes(n_in, n_out), self._plan(rows).batch_size, self.n_estimators)
+        check_network_size(self._sizes(n_in, n_out), self._plan(rows).batch_size, self.n_estimators)
         self.network_ = new_network(partial(self._build, n_in, n_out), self._replicas, self._seed)
         self.likelihood_ = likelihood
         self.history_, self._rows_seen, self._averages = History(), 0.0, []

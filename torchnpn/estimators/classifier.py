@@ -19,7 +19,7 @@ from torchnpn.estimators.labels import distinct_labels, places_among
 from torchnpn.estimators.predictive import ArrayVarianceParts, ClassPredictive
 from torchnpn.estimators.validation import check_enough_rows, check_progress, checked_weight, score_weight, short
 from torchnpn.likelihoods import Likelihood, ScaledSoftmax, mixed
-from torchnpn.nn.replicas import replicas_of
+from torchnpn.nn import replicas_of
 
 Array = NDArray[Any]
 _LEAST = np.finfo(np.float64).tiny

@@ -8,8 +8,7 @@ from typing import NamedTuple
 import torch
 
 from torchnpn.likelihoods import Likelihood
-from torchnpn.nn import Sequential
-from torchnpn.nn.replicas import assemble_, member, replicas_of
+from torchnpn.nn import Sequential, assemble_, member, replicas_of
 
 
 class Member(NamedTuple):

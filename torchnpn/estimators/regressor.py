@@ -28,8 +28,7 @@ from torchnpn.estimators.validation import (
 )
 from torchnpn.families import Distribution
 from torchnpn.likelihoods import BY_NAME, Likelihood, Units, mixed
-from torchnpn.nn import Linear, MeanAndNoise, Sequential
-from torchnpn.nn.replicas import replicas_of
+from torchnpn.nn import Linear, MeanAndNoise, Sequential, replicas_of
 
 Array = NDArray[Any]
 

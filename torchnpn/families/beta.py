@@ -20,7 +20,7 @@ from torchnpn.families.gamma import log_draw
 from torchnpn.families.limits import eps, stored, widened
 from torchnpn.families.tails import Array, Tails
 from torchnpn.finite import clamped, entering
-from torchnpn.metrics.crps import normal
+from torchnpn.metrics import normal_crps
 from torchnpn.moments import Moments
 
 
@@ -140,7 +140,7 @@ class Beta(ExponentialFamily):
         mean, rest = 0.5 * c / n, 0.5 * d / n
         std = np.sqrt(mean) * np.sqrt(rest) / np.sqrt(2 * n + 1)
         score = _crps(np.clip(c, _LEAST_PARAMETER, NORMAL), np.clip(d, _LEAST_PARAMETER, NORMAL), y)
-        score = np.where(np.minimum(c, d) > NORMAL, normal(mean, std, y), score)
+        score = np.where(np.minimum(c, d) > NORMAL, normal_crps(mean, std, y), score)
         score = np.where(near_zero, gamma.crps(c, d, y), score)
         return np.asarray(np.where(near_one, gamma.crps(d, c, 1 - y), score))
 

@@ -20,7 +20,7 @@ from torchnpn.families.deviance import deviance
 from torchnpn.families.limits import positive_moments, stored
 from torchnpn.families.tails import Array, Tails
 from torchnpn.finite import clamped, entering, positive
-from torchnpn.metrics.crps import normal
+from torchnpn.metrics import normal_crps
 from torchnpn.moments import Moments
 
 _LARGE = 1e20  # from here on 1 + x is x in every type
@@ -117,7 +117,7 @@ def crps(c: Array, d: Array, y: Array) -> Array:
     score = y * (2 * F - 1) - shape / d * (2 * F_next - 1) - half_spread / d
     in_units = (saturated(d * y) * (2 * F - 1) - shape * (2 * F_next - 1) - half_spread) / d
     score = np.where(np.isfinite(score), score, in_units)  # where the mean overflows
-    return np.where(c > NORMAL, normal(saturated(c / d), saturated(np.sqrt(c) / d), y), np.maximum(score, 0.0))
+    return np.where(c > NORMAL, normal_crps(saturated(c / d), saturated(np.sqrt(c) / d), y), np.maximum(score, 0.0))
 
 
 def standard_quantile(c: Array, q: Array) -> Array:

@@ -15,7 +15,7 @@ from torchnpn.families import checks, tails
 from torchnpn.families.base import ExponentialFamily, zero_if_point
 from torchnpn.families.tails import Array, Tails
 from torchnpn.finite import clamped, difference, entering
-from torchnpn.metrics.crps import normal
+from torchnpn.metrics import normal_crps
 from torchnpn.moments import Moments
 
 
@@ -94,7 +94,7 @@ class Gaussian(ExponentialFamily):
 
     def _crps(self, y: Array) -> Array:
         m, s = self._numpy()
-        return normal(m, np.sqrt(s), y)
+        return normal_crps(m, np.sqrt(s), y)
 
     def scaled(self, shift: Tensor, scale: Tensor) -> Self:
         return self.unchecked(shift + scale * self.m, clamped(scale**2 * self.s))

@@ -19,7 +19,7 @@ from torchnpn.families.gaussian import Gaussian
 from torchnpn.families.limits import positive_moments
 from torchnpn.families.tails import Array, Tails
 from torchnpn.finite import clamped, positive
-from torchnpn.metrics.crps import normal
+from torchnpn.metrics import normal_crps
 from torchnpn.moments import Moments
 
 _NEARLY_NORMAL = 1e-12  # variance of log x below which x is normal to more digits than the closed form of CRPS leaves
@@ -106,7 +106,7 @@ class LogNormal(ExponentialFamily):
         near = np.minimum(np.exp(log_mean + special.log_ndtr(omega - std)), np.maximum(y, 0.0))  # E x 1{x ≤ y}
         score = y * (special.ndtr(omega) - special.ndtr(-omega)) + 2 * (spread - near)
         mean = saturated(np.exp(log_mean))
-        return np.where(s < _NEARLY_NORMAL, normal(mean, std * mean, y), score)
+        return np.where(s < _NEARLY_NORMAL, normal_crps(mean, std * mean, y), score)
 
     def scaled(self, shift: Tensor, scale: Tensor) -> Self:
         if bool((shift != 0).any()):

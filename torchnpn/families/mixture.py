@@ -17,7 +17,7 @@ from torchnpn.families.gaussian import Gaussian
 from torchnpn.families.parametric import Parametric
 from torchnpn.families.tails import Array, Tails
 from torchnpn.finite import clamped
-from torchnpn.metrics.crps import mixture_of_normals
+from torchnpn.metrics import normal_mixture_crps
 from torchnpn.moments import Moments
 
 _TURNS = (0.01, 0.5, 0.99, 1 - 1e-4, 1 - 1e-7)  # where a distribution function turns; the upper tail may be long
@@ -102,7 +102,7 @@ class Mixture:
         own = members.crps(y).double().cpu().numpy()  # which also checks y
         if isinstance(members, Gaussian):
             m, s = members._numpy()
-            return torch.as_tensor(mixture_of_normals(m, np.sqrt(s), _float64(y))).to(members.device, dtype)
+            return torch.as_tensor(normal_mixture_crps(m, np.sqrt(s), _float64(y))).to(members.device, dtype)
         inner_levels = (*_LOWER_TURNS, *_TURNS) if members.support is constraints.real else _TURNS
         low, *turns, high = (_float64(members.quantile(q)) for q in (crps.TAIL, *inner_levels, 1 - crps.TAIL))
         with np.errstate(all="ignore"):

@@ -20,7 +20,7 @@ from torchnpn.families.gamma import log_draw
 from torchnpn.families.limits import eps, positive_moments, stored, widened
 from torchnpn.families.tails import Array, Tails
 from torchnpn.finite import clamped, entering
-from torchnpn.metrics.crps import normal
+from torchnpn.metrics import normal_crps
 from torchnpn.moments import Moments
 
 _POISSON = 1e15  # n over the mean from which on counts are Poisson, to all digits
@@ -133,7 +133,7 @@ class NegativeBinomial(ExponentialFamily):
         next_ = np.where(plain, special.betainc(np.maximum(y, 1), n_ + 1, p_), special.gammainc(np.maximum(y, 1), m_))
         to_y = y * (1 - 2 * above) - mean * (1 - 2 * np.where(y > 0, next_, 1.0))
         counts = np.maximum(to_y - _half_spread(n, p), 0.0)
-        return np.asarray(np.where(is_normal, normal(mean, np.sqrt(mean) * np.sqrt(1 + mean / n), y), counts))
+        return np.asarray(np.where(is_normal, normal_crps(mean, np.sqrt(mean) * np.sqrt(1 + mean / n), y), counts))
 
 
 def _half_spread(n: Array, p: Array) -> Array:

@@ -18,7 +18,7 @@ from torchnpn.families.deviance import deviance
 from torchnpn.families.limits import widened
 from torchnpn.families.tails import Array, Tails
 from torchnpn.finite import clamped, entering
-from torchnpn.metrics.crps import normal
+from torchnpn.metrics import normal_crps
 from torchnpn.moments import Moments
 
 
@@ -118,7 +118,7 @@ class Poisson(ExponentialFamily):
         above = tails.gamma(y + 1, c, np.log(c)).below
         next_ = np.where(y > 0, tails.gamma(np.maximum(y, 1), c, np.log(c)).below, 1.0)
         score = y * (1 - 2 * above) - c * (1 - 2 * next_) - c * (special.i0e(2 * c) + special.i1e(2 * c))
-        return np.where(c > _NORMAL, normal(c, np.sqrt(c), y), score)
+        return np.where(c > _NORMAL, normal_crps(c, np.sqrt(c), y), score)
 
 
 _NORMAL = 1e12  # a count of a larger rate is normal, to six digits of its distribution function

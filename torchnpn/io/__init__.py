@@ -3,3 +3,7 @@
 from torchnpn.io.objects import ModelFileError, describe, load, save
 
 __all__ = ["ModelFileError", "describe", "load", "save"]
+
+# For other packages of torchnpn:
+from torchnpn.io import checks as checks
+from torchnpn.io import file as file

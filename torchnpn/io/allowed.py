@@ -90,7 +90,7 @@ ARGUMENTS: dict[type[Module], dict[str, Argument]] = {
         "targets": Argument(lambda module: module.mean.out_features, checks.size),
         "replicas": Argument(lambda module: list(module.mean.replicas), checks.sizes),
     },
-    **{activation: {} for activation in nn.activation.BY_NAME.values()},
+    **{activation: {} for activation in nn.ACTIVATIONS.values()},
     nn.LeakyReLU: _constants("slope"),
     nn.Hardtanh: _constants("lower", "upper"),
     nn.ELU: _constants("alpha"),

@@ -16,7 +16,7 @@ from torch.nn import Module
 
 from torchnpn import likelihoods, nn
 from torchnpn.families import ExponentialFamily
-from torchnpn.families.checks import check_known
+from torchnpn.families import checks as family_checks
 from torchnpn.io import checks
 from torchnpn.io.allowed import ARGUMENTS, BY_NAME
 from torchnpn.io.file import MOST_ELEMENTS
@@ -162,7 +162,7 @@ def _known_constants(family: type[ExponentialFamily], known: dict[str, Any]) -> 
     if unknown := known.keys() - names:
         raise ValueError(f"{family.__name__} has no constant {checks.shown(min(unknown))}")
     constants = {name: checks.number(f"{family.__name__}'s {name}", value) for name, value in known.items()}
-    check_known(family, dict(constants))
+    family_checks.check_known(family, dict(constants))
     return constants
 
 

@@ -14,14 +14,13 @@ from torch import Tensor
 from torchnpn import families, maps
 from torchnpn.families import ExponentialFamily
 from torchnpn.finite import entering
-from torchnpn.kernels import choose, sparse
 from torchnpn.kernels.adam import adam_
 from torchnpn.kernels.choose import has_triton
+from torchnpn.kernels.cpu import gaussian_linear
 from torchnpn.kernels.cpu import linear as cpu_linear
 from torchnpn.kernels.cpu import relu as cpu_relu
-from torchnpn.kernels.cpu.linear import gaussian_linear
 from torchnpn.kernels.precision import current, precision, tf32
-from torchnpn.maps.affine import check_linear, plain_linear
+from torchnpn.maps import check_linear, plain_linear
 from torchnpn.moments import Moments, check_variance
 from torchnpn.sparse import SparseBatch
 
@@ -41,6 +40,12 @@ __all__ = [
     "tanh",
     "tf32",
 ]
+
+# For other packages of torchnpn:
+from torchnpn.kernels import choose as choose
+from torchnpn.kernels import cpu as cpu
+from torchnpn.kernels import sparse as sparse
+from torchnpn.kernels.precision import checked_precision as checked_precision
 
 
 class Random(Protocol):

@@ -20,7 +20,7 @@ def precision(name: str) -> Iterator[None]:
     float32. "float32" takes everything in float32. Elsewhere torch's own switch decides
     (`torch.set_float32_matmul_precision`), which is "float32" unless changed. On a CPU nothing depends on it.
     """
-    token = _asked.set(checked(name))
+    token = _asked.set(checked_precision(name))
     try:
         yield
     finally:
@@ -43,7 +43,7 @@ def current() -> str:
     return _asked.get() or ("float32" if torch.get_float32_matmul_precision() == "highest" else "fast")
 
 
-def checked(name: str) -> str:
+def checked_precision(name: str) -> str:
     if name not in NAMES:
         raise ValueError(f"precision expects one of {', '.join(NAMES)}, got {name!r}.")
     return name

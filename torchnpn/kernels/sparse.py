@@ -12,8 +12,7 @@ from torch.nn import functional
 
 from torchnpn.finite import entering, exp
 from torchnpn.kernels.choose import why_not_triton_sparse
-from torchnpn.maps import careful_linear
-from torchnpn.maps.affine import may_look, saturated_sum
+from torchnpn.maps import careful_linear, may_look, saturated_sum
 from torchnpn.moments import Moments
 from torchnpn.sparse import SparseBatch
 

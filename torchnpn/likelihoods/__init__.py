@@ -1,7 +1,6 @@
 """Likelihoods: from the moments of a network's output to a loss and the predictive distribution of the target."""
 
-from torchnpn.families.categorical import Categorical
-from torchnpn.families.mixture import Mixture, mixed
+from torchnpn.families import Categorical, Mixture, mixed
 from torchnpn.likelihoods.base import Likelihood, VarianceParts, mixture_parts
 from torchnpn.likelihoods.classification import ScaledSoftmax, Sigmoids, SoftmaxMean
 from torchnpn.likelihoods.counts import NegativeBinomialCounts, PoissonCounts
@@ -44,6 +43,10 @@ __all__ = [
     "mixed",
     "mixture_parts",
 ]
+
+# For other packages of torchnpn:
+from torchnpn.likelihoods.targets import in_support as in_support
+from torchnpn.likelihoods.targets import words_of_support as words_of_support
 
 ALL: tuple[type[Likelihood], ...] = tuple(
     kind

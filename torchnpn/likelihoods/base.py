@@ -13,15 +13,13 @@ from torch.distributions import constraints
 from torch.distributions.constraints import Constraint
 
 from torchnpn._torch import has_values
-from torchnpn.families import Distribution, checks
-from torchnpn.families.base import zero_if_point
-from torchnpn.families.mixture import mean_and_variance
+from torchnpn.families import Distribution, checks, mean_and_variance, zero_if_point
 from torchnpn.finite import clamped
-from torchnpn.kernels.cpu import losses
+from torchnpn.kernels import cpu
 from torchnpn.likelihoods import targets
 from torchnpn.likelihoods.guards import narrowed, widened
 from torchnpn.likelihoods.units import Units, unchanged
-from torchnpn.maps.elementwise import check
+from torchnpn.maps import check_moments
 from torchnpn.moments import Moments
 
 Array = NDArray[Any]
@@ -143,7 +141,7 @@ class Likelihood(nn.Module):
         self._check_shapes(o, y)
         return self._row_loss(o, y)
 
-    def closed_form(self) -> losses.ClosedForm | None:
+    def closed_form(self) -> cpu.ClosedForm | None:
         """Its loss with gradients in plain numpy (`kernels.cpu.losses`), if any; for training small networks."""
         return None
 
@@ -165,7 +163,7 @@ class Likelihood(nn.Module):
 
     def _check_shapes(self, o: Moments, y: Tensor) -> None:
         """Raise where broadcasting would hide that rows or columns do not belong together."""
-        check(type(self).__name__, o)
+        check_moments(type(self).__name__, o)
         if o.mean.ndim < 2 or y.ndim < 2 or y.shape[-2] != o.mean.shape[-2]:
             expected = "outputs of shape (*replicas, batch, outputs) and targets of shape (batch, targets)"
         elif self.outputs(y.shape[-1]) != o.mean.shape[-1]:

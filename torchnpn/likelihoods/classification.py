@@ -9,15 +9,15 @@ import torch
 from torch import Tensor
 
 from torchnpn import maps
-from torchnpn.families.categorical import Categorical, at_label
+from torchnpn.families import Categorical, at_label
 from torchnpn.finite import clamped
-from torchnpn.kernels.cpu import losses
+from torchnpn.kernels import cpu
 from torchnpn.likelihoods import targets
 from torchnpn.likelihoods.base import Likelihood, VarianceParts, latent
 from torchnpn.likelihoods.guards import is_ordinary
 from torchnpn.likelihoods.limits import clamp_straight_through, soft_clamp
 from torchnpn.likelihoods.logit import logit, sigmoid_parts
-from torchnpn.maps.softmax import log_sum_exp_of_others
+from torchnpn.maps import log_sum_exp_of_others
 from torchnpn.moments import Moments
 
 _FAR = 1e30  # logits beyond are taken as this: a probability of e^-1e30 is zero, but the loss of it is a number
@@ -83,8 +83,8 @@ class ScaledSoftmax(_Classes):
     def variance_parts(self, o: Moments) -> VarianceParts:
         return _softmax_parts(self.predict(o), o)
 
-    def closed_form(self) -> losses.ClosedForm:
-        return losses.scaled_softmax
+    def closed_form(self) -> cpu.ClosedForm:
+        return cpu.losses.scaled_softmax
 
     def _row_loss(self, o: Moments, y: Tensor) -> Tensor:
         z = self._logits(o)

@@ -10,7 +10,7 @@ from torch import Tensor
 from torch.distributions import constraints
 
 from torchnpn.families import NegativeBinomial
-from torchnpn.kernels.cpu import losses
+from torchnpn.kernels import cpu
 from torchnpn.likelihoods.base import (
     Array,
     Likelihood,
@@ -27,7 +27,7 @@ from torchnpn.moments import Moments
 
 NEAR_POISSON = 1e-8  # relative variance added to all rates: a negative binomial this close to Poisson has its digits
 LOG_RATE_VARIANCE = 4.0  # of a log rate
-_LIMITS = losses.CountLimits(LOG_MEAN, LOG_VARIANCE, LOG_RATE_VARIANCE, NEAR_POISSON)
+_LIMITS = cpu.losses.CountLimits(LOG_MEAN, LOG_VARIANCE, LOG_RATE_VARIANCE, NEAR_POISSON)
 _BELOW_ONE = 1 - torch.finfo(torch.float64).eps  # the largest p, reached for v μ above 4e15 only
 
 
@@ -87,8 +87,8 @@ class PoissonCounts(Likelihood):
         mean = torch.exp(log_mean)
         return VarianceParts.of(mean**2 * torch.expm1(s), mean + mean**2 * torch.exp(s) * self.overdispersion)
 
-    def closed_form(self) -> losses.ClosedForm:
-        return partial(losses.counts, elbo=self.elbo, limits=_LIMITS)
+    def closed_form(self) -> cpu.ClosedForm:
+        return partial(cpu.losses.counts, elbo=self.elbo, limits=_LIMITS)
 
     def _row_loss(self, o: Moments, y: Tensor) -> Tensor:
         predictive = -self.predict(o).log_prob(y)

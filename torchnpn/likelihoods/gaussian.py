@@ -13,7 +13,7 @@ from torch import Tensor
 from torchnpn import kernels
 from torchnpn.families import Gaussian
 from torchnpn.finite import clamped
-from torchnpn.kernels.cpu import losses
+from torchnpn.kernels import cpu
 from torchnpn.likelihoods.base import (
     Array,
     Likelihood,
@@ -80,8 +80,8 @@ class GaussianNoise(Likelihood):
     def variance_parts(self, o: Moments) -> VarianceParts:
         return VarianceParts.of(latent(o)[1], self.noise)
 
-    def closed_form(self) -> losses.ClosedForm:
-        return partial(losses.gaussian, elbo=self.elbo, limit=LOG_VARIANCE)
+    def closed_form(self) -> cpu.ClosedForm:
+        return partial(cpu.losses.gaussian, elbo=self.elbo, limit=LOG_VARIANCE)
 
     def _row_loss(self, o: Moments, y: Tensor) -> Tensor:
         m, s = latent(o)
@@ -133,8 +133,8 @@ class HeteroscedasticGaussian(GaussianNoise):
         _, s, log_noise = self._split(*latent(o))
         return VarianceParts.of(s, _mean_exp(log_noise))
 
-    def closed_form(self) -> losses.ClosedForm:
-        return partial(losses.varying_gaussian, elbo=self.elbo, limit=LOG_VARIANCE)
+    def closed_form(self) -> cpu.ClosedForm:
+        return partial(cpu.losses.varying_gaussian, elbo=self.elbo, limit=LOG_VARIANCE)
 
     def _row_loss(self, o: Moments, y: Tensor) -> Tensor:
         m, s = latent(o)

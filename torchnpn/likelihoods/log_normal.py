@@ -10,7 +10,7 @@ from torch import Tensor
 from torch.distributions import constraints
 
 from torchnpn.families import LogNormal
-from torchnpn.kernels.cpu import losses
+from torchnpn.kernels import cpu
 from torchnpn.likelihoods.base import Array, Likelihood, VarianceParts, wide_latent
 from torchnpn.likelihoods.gaussian import GaussianNoise, HeteroscedasticGaussian
 from torchnpn.likelihoods.guards import narrowed
@@ -81,8 +81,8 @@ class LogNormalAmounts(Likelihood):
         total = predicted.variance
         return VarianceParts(total, share * total, (1 - share) * total)
 
-    def closed_form(self) -> losses.ClosedForm:
-        return losses.of_logarithm(self.logarithm.closed_form())
+    def closed_form(self) -> cpu.ClosedForm:
+        return cpu.losses.of_logarithm(self.logarithm.closed_form())
 
     def _row_loss(self, o: Moments, y: Tensor) -> Tensor:
         log_y = torch.log(y.double())

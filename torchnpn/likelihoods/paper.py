@@ -10,8 +10,7 @@ from torch import Tensor
 from torch.distributions import constraints
 
 from torchnpn import families
-from torchnpn.families import ExponentialFamily, Gaussian
-from torchnpn.families.limits import eps
+from torchnpn.families import ExponentialFamily, Gaussian, eps
 from torchnpn.likelihoods import targets
 from torchnpn.likelihoods.base import Likelihood, VarianceParts, latent, of_rows, wide_latent
 from torchnpn.likelihoods.guards import widened

@@ -11,7 +11,7 @@ from torch import Tensor
 from torch.distributions import constraints
 
 from torchnpn.families import Gamma
-from torchnpn.kernels.cpu import losses
+from torchnpn.kernels import cpu
 from torchnpn.likelihoods.base import (
     Array,
     Likelihood,
@@ -89,8 +89,8 @@ class GammaAmounts(Likelihood):
         square = torch.exp(2 * log_mean)
         return VarianceParts.of(square * torch.expm1(s), square * torch.exp(s) * self.dispersion)
 
-    def closed_form(self) -> losses.ClosedForm:
-        return partial(losses.gamma, elbo=self.elbo, log_mean_limit=LOG_MEAN, limit=LOG_VARIANCE)
+    def closed_form(self) -> cpu.ClosedForm:
+        return partial(cpu.losses.gamma, elbo=self.elbo, log_mean_limit=LOG_MEAN, limit=LOG_VARIANCE)
 
     def _row_loss(self, o: Moments, y: Tensor) -> Tensor:
         m, s = wide_latent(o)

@@ -11,7 +11,7 @@ from torch import Tensor
 from torch.distributions import constraints
 
 from torchnpn.families import Beta
-from torchnpn.kernels.cpu import losses
+from torchnpn.kernels import cpu
 from torchnpn.likelihoods.base import Array, Likelihood, VarianceParts, learnt_parameter, wide_latent
 from torchnpn.likelihoods.guards import widened
 from torchnpn.likelihoods.limits import LOG_VARIANCE, soft_clamp
@@ -70,8 +70,8 @@ class BetaProportions(Likelihood):
         above, below, rho = self._parts(o)
         return VarianceParts.of(rho * above * below, (1 - rho) * above * below / (1 + self.precision))
 
-    def closed_form(self) -> losses.ClosedForm:
-        return partial(losses.beta, limit=LOG_VARIANCE)
+    def closed_form(self) -> cpu.ClosedForm:
+        return partial(cpu.losses.beta, limit=LOG_VARIANCE)
 
     @staticmethod
     def _parts(o: Moments) -> tuple[Tensor, Tensor, Tensor]:

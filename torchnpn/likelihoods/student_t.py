@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from torchnpn.families import StudentT
-from torchnpn.kernels.cpu import losses
+from torchnpn.kernels import cpu
 from torchnpn.likelihoods.base import (
     Array,
     Likelihood,
@@ -98,8 +98,8 @@ class StudentTNoise(Likelihood):
     def variance_parts(self, o: Moments) -> VarianceParts:
         return VarianceParts.of(wide_latent(o)[1], _variance(self.noise, self.excess))
 
-    def closed_form(self) -> losses.ClosedForm:
-        return partial(losses.student_t, elbo=self.elbo, limit=LOG_VARIANCE)
+    def closed_form(self) -> cpu.ClosedForm:
+        return partial(cpu.losses.student_t, elbo=self.elbo, limit=LOG_VARIANCE)
 
     def _row_loss(self, o: Moments, y: Tensor) -> Tensor:
         return of_rows(self._losses(*wide_latent(o), widened(y), self.excess), o)
@@ -143,8 +143,8 @@ class HeteroscedasticStudentT(StudentTNoise):
         _, s, log_noise = self._split(*wide_latent(o))
         return VarianceParts.of(s, _variance(_mean_exp(log_noise), self.excess))
 
-    def closed_form(self) -> losses.ClosedForm:
-        return partial(losses.varying_student_t, elbo=self.elbo, limit=LOG_VARIANCE)
+    def closed_form(self) -> cpu.ClosedForm:
+        return partial(cpu.losses.varying_student_t, elbo=self.elbo, limit=LOG_VARIANCE)
 
     def _row_loss(self, o: Moments, y: Tensor) -> Tensor:
         m, s, own = self._split(*wide_latent(o))

@@ -39,11 +39,11 @@ WORDS = {
 }
 
 
-def words_of(support: Constraint) -> SupportWords:
+def words_of_support(support: Constraint) -> SupportWords:
     return WORDS.get(support, SupportWords(f"in {support}", f"numbers in {support}", ""))
 
 
-def inside(y: Tensor, support: Constraint) -> Tensor:
+def in_support(y: Tensor, support: Constraint) -> Tensor:
     """Which finite numbers lie in a support; proportions of exactly 0 and 1 have no beta density."""
     valid: Tensor = (y > 0) & (y < 1) if support is constraints.unit_interval else support.check(y)
     return valid & y.isfinite()
@@ -58,9 +58,9 @@ def check(name: str, y: Tensor, support: Constraint) -> None:
         )
     if y.is_complex():
         raise TypeError(f"{name} expects real targets, got {y.dtype}.")
-    words = words_of(support)
+    words = words_of_support(support)
     checks.require(y.isfinite(), y, f"{name} expects finite targets", WORDS[constraints.real].hint)
-    checks.require(inside(y, support), y, f"{name} expects targets {words.targets}", words.hint)
+    checks.require(in_support(y, support), y, f"{name} expects targets {words.targets}", words.hint)
 
 
 def check_labels(name: str, y: Tensor, classes: int) -> None:

@@ -14,8 +14,7 @@ from torch import Tensor
 from torch.distributions import constraints
 from torch.nn import functional
 
-from torchnpn.families import Bernoulli, Gamma, Poisson, checks
-from torchnpn.families.limits import eps, positive_moments
+from torchnpn.families import Bernoulli, Gamma, Poisson, checks, eps, positive_moments
 from torchnpn.finite import clamped
 from torchnpn.likelihoods import targets
 from torchnpn.likelihoods.base import Likelihood, VarianceParts, latent, of_rows, wide_latent

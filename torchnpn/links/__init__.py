@@ -5,3 +5,12 @@ from torchnpn.links.features import FeatureMap, Normalisation, PairFeatures, Pro
 from torchnpn.links.predictor import LinkPredictor
 
 __all__ = ["Codes", "FeatureMap", "LinkPredictor", "Normalisation", "PairFeatures", "Products"]
+
+# For other packages of torchnpn:
+from torchnpn.links.features import NORMALISATIONS as NORMALISATIONS
+from torchnpn.links.features import joint as joint
+from torchnpn.links.features import log_variances as log_variances
+from torchnpn.links.features import products as products
+from torchnpn.links.features import standard_sums as standard_sums
+from torchnpn.links.features import uncertain_products as uncertain_products
+from torchnpn.links.features import variances as variances

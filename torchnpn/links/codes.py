@@ -8,9 +8,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from torchnpn.estimators.validation import real_numbers
+from torchnpn.estimators import real_numbers
 from torchnpn.moments import JointMoments, Moments
-from torchnpn.training.data import as_tensor
+from torchnpn.training import as_tensor
 
 Codes = Moments | JointMoments  # (nodes, n); of independent dimensions, or with covariances (nodes, n, n)
 _ROUNDING = 1e-4  # of a code's mean variance, by which a covariance may fall short of being one

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from torchnpn.estimators.validation import plain_values, short
+from torchnpn.estimators import plain_values, short
 
 Pairs = NDArray[np.int64]  # (pairs, 2)
 

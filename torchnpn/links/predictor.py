@@ -13,10 +13,16 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 from torch import Tensor
 
-from torchnpn.estimators import state
-from torchnpn.estimators.atomic import all_or_nothing
-from torchnpn.estimators.predictive import ArrayMoments
-from torchnpn.estimators.validation import check_choice, check_flag, generator_of, is_number, short
+from torchnpn.estimators import (
+    ArrayMoments,
+    all_or_nothing,
+    check_choice,
+    check_flag,
+    generator_of,
+    is_number,
+    short,
+    state,
+)
 from torchnpn.links import files, scores
 from torchnpn.links.codes import checked_codes, checked_traits
 from torchnpn.links.features import FEATURES, NORMALISATIONS, FeatureMap, PairFeatures, with_sums, with_traits

@@ -26,7 +26,7 @@ from sklearn.exceptions import ConvergenceWarning
 from torch import Tensor
 from torch.nn import functional as F
 
-from torchnpn.maps.sigmoids import ACCURATE
+from torchnpn.maps import sigmoids
 
 INTERCEPT_PRECISION = 1e-6  # a standard deviation of 1000 logits
 _ELEMENTS = 1 << 22  # of features that are float64 at a time
@@ -36,7 +36,7 @@ _DECREMENT = 1e-9  # nats that one more step of Newton would gain
 _RESIDUAL = 1e-8  # of conjugate gradients, relative
 _ROUNDING = 1e-12  # of the evidence, relative
 _RANGE = 1e-12, 1e8  # of a learnt precision, in units of the most that the data can say about the weight
-_MIXTURE = ACCURATE[torch.float64].mixture  # σ(x) ≈ Σ p Φ(t x) to 1e-8: rows of t, p
+_MIXTURE = sigmoids.ACCURATE[torch.float64].mixture  # σ(x) ≈ Σ p Φ(t x) to 1e-8: rows of t, p
 
 Chunk = tuple[slice, Tensor, Tensor | None]  # which rows, their means, their variances
 

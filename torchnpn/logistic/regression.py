@@ -14,21 +14,22 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted
 
-from torchnpn.estimators import state
-from torchnpn.estimators.atomic import all_or_nothing
-from torchnpn.estimators.inputs import check_variance, largest_of
-from torchnpn.estimators.labels import distinct_labels
-from torchnpn.estimators.predictive import ArrayMoments
-from torchnpn.estimators.validation import (
+from torchnpn.estimators import (
+    ArrayMoments,
+    all_or_nothing,
     check_choice,
     check_enough_rows,
     check_flag,
+    check_variance,
     checked_data,
     checked_weight,
+    distinct_labels,
     is_number,
     is_whole,
+    largest_of,
     score_weight,
     short,
+    state,
 )
 from torchnpn.logistic.posterior import Posterior, Rows, fit_posterior, linear_moments
 from torchnpn.maps import accurate

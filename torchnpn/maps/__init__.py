@@ -48,3 +48,17 @@ __all__ = [
     "square",
     "tanh",
 ]
+
+# For other packages of torchnpn:
+from torchnpn.maps import careful_linear as careful_linear
+from torchnpn.maps import normal as normal
+from torchnpn.maps import select as select
+from torchnpn.maps import sigmoids as sigmoids
+from torchnpn.maps.affine import check_linear as check_linear
+from torchnpn.maps.affine import may_look as may_look
+from torchnpn.maps.affine import plain_linear as plain_linear
+from torchnpn.maps.affine import saturated_sum as saturated_sum
+from torchnpn.maps.elementwise import check_moments as check_moments
+from torchnpn.maps.once import once_differentiable as once_differentiable
+from torchnpn.maps.rectifiers import relu_partials as relu_partials
+from torchnpn.maps.softmax import log_sum_exp_of_others as log_sum_exp_of_others

@@ -11,14 +11,14 @@ from torch import Tensor
 from torchnpn._torch import is_transformed
 from torchnpn.finite import entering, saturated
 from torchnpn.maps import careful_linear
-from torchnpn.maps.elementwise import check, check_together
+from torchnpn.maps.elementwise import check_moments, check_together
 from torchnpn.moments import Moments, check_variance
 
 
 def product(a: Moments, b: Moments) -> Moments:
     """Moments of xy for independent x ~ a, y ~ b of any family; the same as `a * b`."""
-    check("product", a)
-    check("product", b)
+    check_moments("product", a)
+    check_moments("product", b)
     check_together("product", a, b)
     return a * b
 
@@ -155,8 +155,8 @@ def _csr(rows: Tensor, columns: Tensor, values: Tensor, shape: tuple[int, ...]) 
 
 
 def check_linear(a: Moments, W: Moments, b: Moments | None) -> None:
-    check("linear", a)
-    check("linear", W)
+    check_moments("linear", a)
+    check_moments("linear", W)
     if W.mean.dim() < 2 or a.mean.dim() < 1 or a.mean.shape[-1] != W.mean.shape[-1]:
         raise ValueError(
             f"linear expects weights (*replicas, out, in) and inputs (*replicas, batch, in) with the same number of in "
@@ -165,7 +165,7 @@ def check_linear(a: Moments, W: Moments, b: Moments | None) -> None:
     if a.mean.layout == torch.sparse_csr and a.variance is not None:
         raise ValueError("linear expects a sparse input to be a point: Moments(x) without a variance. Densify x first.")
     if b is not None:
-        check("linear", b)
+        check_moments("linear", b)
         if b.mean.shape[-1:] != W.mean.shape[-2:-1]:
             raise ValueError(
                 f"linear expects a bias for each of the {W.mean.shape[-2]} out features, got b.mean of shape "

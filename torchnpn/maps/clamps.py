@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from torchnpn.maps import normal, rules
-from torchnpn.maps.elementwise import Pair, Partials, apply, check, differentiable
+from torchnpn.maps.elementwise import Pair, Partials, apply, check_moments, differentiable
 from torchnpn.maps.select import magnitude, select, step
 from torchnpn.moments import Moments
 
@@ -25,7 +25,7 @@ def hardtanh(o: Moments, lower: float = -1.0, upper: float = 1.0) -> Moments:
     """Moments of min(max(lower, x), upper) for Gaussian x; bounds beyond the type's largest number are that number."""
     if not lower < upper:
         raise ValueError(f"hardtanh expects lower < upper, got lower={lower} and upper={upper}.")
-    check("hardtanh", o)
+    check_moments("hardtanh", o)
     largest = torch.finfo(o.mean.dtype if o.variance is None else _wide_type(o.mean, o.variance)).max
     lower, upper = max(lower, -largest), min(upper, largest)
     if not lower < upper:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from torchnpn.maps.elementwise import Pair, Partials, apply, check, differentiable
+from torchnpn.maps.elementwise import Pair, Partials, apply, check_moments, differentiable
 from torchnpn.moments import Moments
 
 
@@ -14,7 +14,7 @@ def dropout(a: Moments, p: float) -> Moments:
 
     The scaled mask has mean 1 and variance p/(1 - p), hence a_m unchanged and variance a_s/(1 - p) + a_m² p/(1 - p).
     """
-    check("dropout", a)
+    check_moments("dropout", a)
     if not 0 <= p < 1:
         raise ValueError(f"dropout expects a probability p with 0 ≤ p < 1, got {p}.")
     if p == 0:

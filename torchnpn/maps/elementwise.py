@@ -24,7 +24,7 @@ from torch import Tensor
 from torchnpn.finite import Pair, Partials, broadcast, cast, differentiable, entering, saturated
 from torchnpn.moments import Moments, check_variance
 
-__all__ = ["Pair", "Partials", "apply", "by_autograd", "check", "check_together", "differentiable"]
+__all__ = ["Pair", "Partials", "apply", "by_autograd", "check_moments", "check_together", "differentiable"]
 
 
 def apply(
@@ -35,7 +35,7 @@ def apply(
     Mean and variance are broadcast, taken in at least float32, and the result comes back in the type that came, at most
     its largest number.
     """
-    check(name, o)
+    check_moments(name, o)
     check_variance(name, o)
     if o.variance is None:
         return Moments(saturated(point(o.mean, *constants)))
@@ -55,7 +55,7 @@ def by_autograd(function: Callable[[Tensor, Tensor], Pair]) -> Callable[[Tensor,
     return entered
 
 
-def check(name: str, o: Moments) -> None:
+def check_moments(name: str, o: Moments) -> None:
     """Raise unless `o` is a pair of floating-point tensors that broadcast together (types and shapes: free)."""
     if not isinstance(o, Moments):
         raise TypeError(

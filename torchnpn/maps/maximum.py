@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from torchnpn.finite import broadcast, cast
-from torchnpn.maps.elementwise import Pair, Partials, check, check_together, differentiable
+from torchnpn.maps.elementwise import Pair, Partials, check_moments, check_together, differentiable
 from torchnpn.maps.rectifiers import rectified, slope_in_variance
 from torchnpn.maps.select import magnitude, select, step
 from torchnpn.moments import Moments
@@ -20,8 +20,8 @@ def max2(a: Moments, b: Moments) -> Moments:
     With θ² = s₁ + s₂, h = (m₁ - m₂)/θ and g(h) = φ(h) + h Φ(h):
         mean = m₁ Φ(h) + m₂ Φ(-h) + θ φ(h),    variance = s₁ Φ(h) + s₂ Φ(-h) - θ² g(h) g(-h).
     """
-    check("max2", a)
-    check("max2", b)
+    check_moments("max2", a)
+    check_moments("max2", b)
     check_together("max2", a, b)
     if a.variance is None and b.variance is None:
         return Moments(torch.maximum(a.mean, b.mean))

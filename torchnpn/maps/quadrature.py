@@ -10,7 +10,7 @@ from torch import Tensor
 
 from torchnpn.finite import cast, entering, saturated
 from torchnpn.maps import rules
-from torchnpn.maps.elementwise import Pair, check
+from torchnpn.maps.elementwise import Pair, check_moments
 from torchnpn.moments import Moments, check_variance
 
 _LARGEST_ROOT = 1e153  # squares of such numbers can still be added up
@@ -29,7 +29,7 @@ def quadrature(f: Callable[[Tensor], Tensor], o: Moments, nodes: int = 64) -> Mo
         o: Moments of x.
         nodes: Number of evaluations of f.
     """
-    check("quadrature", o)
+    check_moments("quadrature", o)
     check_variance("quadrature", o)
     if o.variance is None:
         return Moments(saturated(f(entering(o.mean))))

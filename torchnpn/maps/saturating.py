@@ -7,7 +7,7 @@ import math
 import torch
 from torch import Tensor
 
-from torchnpn.families.base import ExponentialFamily
+from torchnpn.families import ExponentialFamily
 from torchnpn.finite import cast, clamped, largest_log
 from torchnpn.moments import Moments
 

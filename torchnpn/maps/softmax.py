@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from torchnpn.finite import broadcast, cast, entering, saturated
-from torchnpn.maps.elementwise import check
+from torchnpn.maps.elementwise import check_moments
 from torchnpn.maps.sigmoids import sigmoid
 from torchnpn.maps.smooth_rectifiers import softplus
 from torchnpn.moments import Moments, check_variance
@@ -18,7 +18,7 @@ def softmax_mean(o: Moments, dim: int = -1) -> Tensor:
     p_k = E σ(x_k - L_k), where L_k = log Σ_{j≠k} exp(x_j) is taken as Gaussian with moments folded pair by pair. Off by
     at most 1.5e-3 at unit variance and 1.1e-2 at variance 100; exact for zero variance.
     """
-    check("softmax_mean", o)
+    check_moments("softmax_mean", o)
     check_variance("softmax_mean", o)
     if o.variance is None:
         return torch.softmax(o.mean, dim)

@@ -49,3 +49,7 @@ __all__ = [
     "risk_coverage",
     "rmse",
 ]
+
+# For other packages of torchnpn:
+from torchnpn.metrics.crps import normal_crps as normal_crps
+from torchnpn.metrics.crps import normal_mixture_crps as normal_mixture_crps

@@ -20,7 +20,7 @@ def crps_gaussian(mean: ArrayLike, std: ArrayLike, y: ArrayLike) -> Array:
     """CRPS of N(mean, std²): std · (z (2Φ(z) - 1) + 2φ(z) - 1/√π) with z = (y - mean)/std."""
     mean, std, y = finite("crps_gaussian", mean=mean, std=std, y=y)
     require("crps_gaussian", std > 0, "std", std, "> 0")
-    return normal(mean, std, y)
+    return normal_crps(mean, std, y)
 
 
 def crps_mixture_gaussian(means: ArrayLike, stds: ArrayLike, y: ArrayLike) -> Array:
@@ -39,16 +39,16 @@ def crps_mixture_gaussian(means: ArrayLike, stds: ArrayLike, y: ArrayLike) -> Ar
     require("crps_mixture_gaussian", stds > 0, "stds", stds, "> 0")
     if means.ndim != y.ndim + 1:
         raise ValueError(f"crps_mixture_gaussian expects means (members, rows), got {means.shape} for y {y.shape}.")
-    return mixture_of_normals(means, stds, y)
+    return normal_mixture_crps(means, stds, y)
 
 
-def normal(mean: Array, std: Array, y: Array) -> Array:
+def normal_crps(mean: Array, std: Array, y: Array) -> Array:
     """CRPS of N(mean, std²), std ≥ 0, of arguments that have been checked."""
     with np.errstate(over="ignore"):
         return _score(_mean_distance(saturated(y - mean), std) - std / _ROOT_PI)
 
 
-def mixture_of_normals(means: Array, stds: Array, y: Array) -> Array:
+def normal_mixture_crps(means: Array, stds: Array, y: Array) -> Array:
     """`crps_mixture_gaussian`, std ≥ 0, of arguments that have been checked."""
     members = len(means)
     with np.errstate(over="ignore"):

@@ -64,3 +64,15 @@ __all__ = [
     "mlp",
     "with_masks",
 ]
+
+# For other packages of torchnpn:
+from torchnpn.nn.activation import ACTIVATIONS as ACTIVATIONS
+from torchnpn.nn.chain import Chain as Chain
+from torchnpn.nn.chain import chain_of as chain_of
+from torchnpn.nn.inputs import as_moments as as_moments
+from torchnpn.nn.replicas import assemble_ as assemble_
+from torchnpn.nn.replicas import count_replicas as count_replicas
+from torchnpn.nn.replicas import member as member
+from torchnpn.nn.replicas import replicas_of as replicas_of
+from torchnpn.nn.sampling import drawing_from as drawing_from
+from torchnpn.nn.sampling import dropout_mask as dropout_mask

@@ -145,7 +145,7 @@ class Square(Activation):
     map = staticmethod(maps.square)
 
 
-BY_NAME: dict[str, type[Activation]] = {
+ACTIVATIONS: dict[str, type[Activation]] = {
     "relu": ReLU,
     "leaky_relu": LeakyReLU,
     "abs": Abs,

@@ -16,7 +16,7 @@ from torchnpn.finite import entering
 from torchnpn.kernels import choose
 from torchnpn.moments import Moments, check_variance
 from torchnpn.nn import foreign
-from torchnpn.nn.activation import BY_NAME
+from torchnpn.nn.activation import ACTIVATIONS
 from torchnpn.nn.chain import Chain, chain_of, fused_activation
 from torchnpn.nn.inputs import as_moments
 from torchnpn.nn.linear import Linear
@@ -186,11 +186,11 @@ def _activation(neurons: type[ExponentialFamily], activation: str | nn.Module | 
     if isinstance(activation, nn.Module):
         return activation
     if activation is not None:
-        if activation not in BY_NAME:
-            raise ValueError(f"activation expects one of {', '.join(BY_NAME)}, or a module, got {activation!r}.")
-        return BY_NAME[activation]()
+        if activation not in ACTIVATIONS:
+            raise ValueError(f"activation expects one of {', '.join(ACTIVATIONS)}, or a module, got {activation!r}.")
+        return ACTIVATIONS[activation]()
     if neurons is Gaussian:
-        return BY_NAME["relu"]()
+        return ACTIVATIONS["relu"]()
     if neurons is BernoulliFamily:
         return Bernoulli()
     return Power() if neurons is Beta else Saturating(neurons)

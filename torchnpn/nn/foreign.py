@@ -5,9 +5,9 @@ from __future__ import annotations
 import torch
 from torch import nn
 
-from torchnpn.nn.activation import BY_NAME
+from torchnpn.nn.activation import ACTIVATIONS
 
-_ACTIVATIONS = {cls.__name__: cls for cls in BY_NAME.values()}
+_ACTIVATIONS = {cls.__name__: cls for cls in ACTIVATIONS.values()}
 _COUNTERPARTS = {
     "Linear": "npn.nn.Linear.from_torch(module), or npn.nn.Linear(in_features, out_features)",
     "Dropout": "npn.nn.Dropout(p)",

@@ -27,7 +27,7 @@ from torchnpn import families
 from torchnpn._torch import version
 from torchnpn.families import ExponentialFamily
 from torchnpn.finite import entering, exp, largest_log, saturated
-from torchnpn.kernels.choose import is_plain_gaussian_on_cpu
+from torchnpn.kernels import choose
 from torchnpn.moments import Moments
 
 
@@ -209,7 +209,7 @@ class RandomParameter(nn.Module):
     @property
     def is_plain_on_cpu(self) -> bool:
         """Whether this is a Gaussian parameter on a CPU, neither traced nor transformed: for `detached_moments`."""
-        return is_plain_gaussian_on_cpu(self.family, self.free)
+        return choose.is_plain_gaussian_on_cpu(self.family, self.free)
 
     @property
     def detached_moments(self) -> Moments:

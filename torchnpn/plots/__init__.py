@@ -44,3 +44,12 @@ __all__ = [
     "risk_coverage_plot",
     "uncertainty_curves",
 ]
+
+# For other packages of torchnpn:
+from torchnpn.plots.axes import fit_scale as fit_scale
+from torchnpn.plots.axes import percent as percent
+from torchnpn.plots.style import DASHED as DASHED
+from torchnpn.plots.style import dashed as dashed
+from torchnpn.plots.style import legend as legend
+from torchnpn.plots.style import line as line
+from torchnpn.plots.style import panels as panels

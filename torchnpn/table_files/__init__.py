@@ -33,3 +33,10 @@ __all__ = [
     "with_last",
     "written_format",
 ]
+
+# For other packages of torchnpn:
+from torchnpn.table_files.columns import column_numbers as column_numbers
+from torchnpn.table_files.numerals import COMMA as COMMA
+from torchnpn.table_files.numerals import POINT as POINT
+from torchnpn.table_files.numerals import USUAL_NOTATION as USUAL_NOTATION
+from torchnpn.table_files.numerals import other_mark as other_mark

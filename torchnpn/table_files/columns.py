@@ -324,7 +324,7 @@ def _style_notes(how: str, columns: list[Column]) -> list[str]:
     return lines
 
 
-def numbers(found: pa.Array, name: str, first_row: int, notation: Notation | None = None) -> NDArray[np.float64]:
+def column_numbers(found: pa.Array, name: str, first_row: int, notation: Notation | None = None) -> NDArray[np.float64]:
     """Cells of a column of numbers, NaN where missing.
 
     Args:

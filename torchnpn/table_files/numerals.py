@@ -169,7 +169,7 @@ class Notation:
         raise ValueError("The notation of a column or a target should have a decimal mark and words for missing cells.")
 
 
-USUAL = Notation()
+USUAL_NOTATION = Notation()
 
 
 def _only(one: pa.Array, other: pa.Array) -> pa.Array:

@@ -52,3 +52,6 @@ __all__ = [
     "split",
     "uncertainty",
 ]
+
+# For other packages of torchnpn:
+from torchnpn.tables.record import NLL as NLL

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from torchnpn.estimators import NPNClassifier, NPNRegressor
-from torchnpn.table_files.read import Progress, no_progress
+from torchnpn.table_files import Progress, no_progress
 from torchnpn.tables.schema import Schema
 
 Array = NDArray[Any]

@@ -8,9 +8,7 @@ from typing import NamedTuple
 
 import pyarrow as pa
 
-from torchnpn.table_files.columns import Column, Reading
-from torchnpn.table_files.numerals import COMMA, POINT, Notation, other_mark
-from torchnpn.table_files.read import cells
+from torchnpn.table_files import COMMA, POINT, Column, Notation, Reading, cells, other_mark
 
 FAR_RANGES = 10  # a number further outside the training values than so many of their ranges is suspicious
 

@@ -7,9 +7,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from torchnpn.table_files.columns import Column
-from torchnpn.table_files.errors import TableError
-from torchnpn.table_files.read import Progress, Table, cells, no_progress
+from torchnpn.table_files import Column, Progress, Table, TableError, cells, no_progress
 from torchnpn.tables.schema import Schema
 from torchnpn.tables.target import CLASS, Target
 

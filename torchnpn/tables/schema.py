@@ -14,10 +14,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from torchnpn._text import did_you_mean, shown
-from torchnpn.table_files import columns
-from torchnpn.table_files.errors import TableError
-from torchnpn.table_files.numerals import USUAL, Notation
-from torchnpn.table_files.read import cells
+from torchnpn.table_files import USUAL_NOTATION, Column, Notation, Survey, TableError, cells, column_numbers
 from torchnpn.tables.rewritten import FAR_RANGES
 
 MOST_CATEGORIES = 64  # of a column; the rest share one input, "other"
@@ -34,7 +31,7 @@ class Number:
 
     name: str
     origin: float
-    notation: Notation = USUAL
+    notation: Notation = USUAL_NOTATION
     range: tuple[float, float] | None = None  # smallest and largest training value; None in files of earlier versions
 
     @property
@@ -42,7 +39,7 @@ class Number:
         return (self.name,)
 
     def encode(self, found: pa.Array, first_row: int) -> NDArray[np.float32]:  # (rows,) -> (rows, 1)
-        values = columns.numbers(found, self.name, first_row, self.notation) - self.origin
+        values = column_numbers(found, self.name, first_row, self.notation) - self.origin
         with np.errstate(over="ignore"):  # a number that float32 cannot hold is refused below
             encoded = values.astype(np.float32)[:, None]
         if np.isinf(encoded).any():
@@ -178,7 +175,7 @@ class Schema:
         return schema
 
 
-def find_schema(found: columns.Survey, target: str, use: Collection[str] = ()) -> tuple[Schema, list[LeftOut]]:
+def find_schema(found: Survey, target: str, use: Collection[str] = ()) -> tuple[Schema, list[LeftOut]]:
     """What to read of a file, and what not.
 
     Args:
@@ -204,14 +201,14 @@ def find_schema(found: columns.Survey, target: str, use: Collection[str] = ()) -
     return Schema(tuple(map(_described, usable)), found.missing), left_out
 
 
-def _described(column: columns.Column) -> Number | Category:
+def _described(column: Column) -> Number | Category:
     if column.notation is not None:
         return Number(column.name, column.low / 2 + column.high / 2, column.notation, (column.low, column.high))
     values = sorted(column.counts, key=lambda text: (-column.counts[text], text))
     return Category(column.name, tuple(values[:MOST_CATEGORIES]), len(values) > MOST_CATEGORIES)
 
 
-def _identifier(column: columns.Column, rows: int) -> str | None:
+def _identifier(column: Column, rows: int) -> str | None:
     """Why a column only names its rows, or None."""
     if column.filled < rows or rows < 10:
         return None
@@ -222,7 +219,7 @@ def _identifier(column: columns.Column, rows: int) -> str | None:
     return None
 
 
-def _reason(column: columns.Column) -> str | None:
+def _reason(column: Column) -> str | None:
     """Why a column cannot be used, or None."""
     different = len(column.counts)
     if column.filled == 0:

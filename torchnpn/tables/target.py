@@ -14,11 +14,8 @@ from numpy.typing import NDArray
 from scipy import stats
 
 from torchnpn._text import did_you_mean, shown
-from torchnpn.likelihoods import BY_NAME, Likelihood
-from torchnpn.likelihoods.targets import inside, words_of
-from torchnpn.table_files import columns
-from torchnpn.table_files.errors import TableError
-from torchnpn.table_files.numerals import USUAL, Notation
+from torchnpn.likelihoods import BY_NAME, Likelihood, in_support, words_of_support
+from torchnpn.table_files import USUAL_NOTATION, Column, Notation, Survey, TableError, column_numbers
 
 Array = NDArray[np.float64]
 CLASS = "class"
@@ -44,7 +41,7 @@ class Target:
     classes: tuple[str, ...] = ()  # in the order of their codes 0, 1, …
     of_numbers: bool = True  # its cells are numbers; classes can be numbers too
     marginal: tuple[float, ...] = ()
-    notation: Notation = USUAL  # of its numbers
+    notation: Notation = USUAL_NOTATION  # of its numbers
 
     @property
     def is_class(self) -> bool:
@@ -78,7 +75,7 @@ class Target:
         return np.array([codes[label] for label in labels], np.float64)
 
     def _numbers(self, found: pa.Array, first_row: int) -> Array:
-        return columns.numbers(found, self.name, first_row, self.notation)
+        return column_numbers(found, self.name, first_row, self.notation)
 
     def state(self) -> dict[str, Any]:
         """Plain values, for a model file."""
@@ -118,7 +115,7 @@ class Kind(NamedTuple):
     because: str
 
 
-def find_column(found: columns.Survey, name: str, family: str) -> columns.Column:
+def find_column(found: Survey, name: str, family: str) -> Column:
     """The target's column.
 
     Args:
@@ -192,7 +189,7 @@ def find_kind(values: Array, family: str = "auto") -> Kind:
     return Kind("gaussian", "it does not look like classes, counts, proportions or skewed amounts")
 
 
-def make_target(column: columns.Column, values: Array, family: str) -> tuple[Target, Array, Kind]:
+def make_target(column: Column, values: Array, family: str) -> tuple[Target, Array, Kind]:
     """The target, its values as a network needs them, and why it is seen so.
 
     Args:
@@ -201,7 +198,7 @@ def make_target(column: columns.Column, values: Array, family: str) -> tuple[Tar
         family: "auto", or what the user asked for.
     """
     kind = find_kind(values, family) if column.is_number else Kind(CLASS, "it holds text")
-    notation = column.notation or USUAL
+    notation = column.notation or USUAL_NOTATION
     if kind.family != CLASS:
         _check_support(column.name, values, kind.family)
         if not values.std() > _LEAST_STD:
@@ -246,14 +243,14 @@ def _is_ambiguous(target: Target, kind: Kind) -> bool:
     return target.of_numbers and (target.is_class or "whole" in kind.because)
 
 
-def _check_classes(name: str, different: int, column: columns.Column) -> None:
+def _check_classes(name: str, different: int, column: Column) -> None:
     if different > _MOST_CLASSES or not (column.is_number or column.has_all_counts):
         raise TableError(
             f"The target {name!r} has {different:,} different values, too many for classes (at most {_MOST_CLASSES:,})."
         )
 
 
-def _check_few_classes(column: columns.Column) -> None:
+def _check_few_classes(column: Column) -> None:
     """Many different texts are rarely classes."""
     different = len(column.counts)
     share = different / column.filled
@@ -275,11 +272,11 @@ def _check_few_classes(column: columns.Column) -> None:
 
 def _check_support(name: str, values: Array, family: str) -> None:
     support = BY_NAME[family].support
-    wrong = ~inside(torch.from_numpy(values), support).numpy()
+    wrong = ~in_support(torch.from_numpy(values), support).numpy()
     if wrong.any():
         example = values[wrong][0]
         raise TableError(
-            f"Family {family!r} needs {words_of(support).numbers}; the target {name!r} holds {example:g}, "
+            f"Family {family!r} needs {words_of_support(support).numbers}; the target {name!r} holds {example:g}, "
             f"and {int(wrong.sum()):,} such values in all. Choose another --family."
         )
 

@@ -15,7 +15,7 @@ from torch import Tensor, nn
 
 from torchnpn.likelihoods import Likelihood
 from torchnpn.moments import Moments
-from torchnpn.nn.replicas import count_replicas
+from torchnpn.nn import count_replicas
 from torchnpn.training.data import Batch
 from torchnpn.training.wide import row_loss
 

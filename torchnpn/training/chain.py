@@ -17,13 +17,10 @@ from torch import Tensor, nn
 
 from torchnpn._torch import has_hooks
 from torchnpn.families import Gaussian
-from torchnpn.kernels import has_triton
-from torchnpn.kernels.cpu import chain as cpu
-from torchnpn.kernels.cpu.losses import ClosedForm, LossGradient
+from torchnpn.kernels import cpu, has_triton
 from torchnpn.likelihoods import Likelihood, ScaledSoftmax
 from torchnpn.moments import Moments
-from torchnpn.nn import Linear, MeanAndNoise, ReLU, Sequential
-from torchnpn.nn.chain import Chain, chain_of
+from torchnpn.nn import Chain, Linear, MeanAndNoise, ReLU, Sequential, chain_of
 from torchnpn.priors import EmpiricalBayes, IsotropicGaussian, Prior
 from torchnpn.training.adversarial import radius_per_replica, step_along
 from torchnpn.training.data import Rows
@@ -196,7 +193,7 @@ class NumpyAdam:
         return [Averages(*parts) for parts in self.chain.averages()]
 
 
-def loss_gradient(likelihood: Likelihood) -> Callable[[cpu.Array, cpu.Array, cpu.Array, cpu.Array], LossGradient]:
+def loss_gradient(likelihood: Likelihood) -> Callable[[cpu.Array, cpu.Array, cpu.Array, cpu.Array], cpu.LossGradient]:
     """A function of latent means and variances (batch, outputs), targets and shares: Σ share · loss and its gradients.
 
     In closed form where there is one and the numbers are within its limits, else by autograd.
@@ -207,14 +204,14 @@ def loss_gradient(likelihood: Likelihood) -> Callable[[cpu.Array, cpu.Array, cpu
 
     parameters = list(likelihood.parameters())
 
-    def call(m: cpu.Array, s: cpu.Array, y: cpu.Array, share: cpu.Array) -> LossGradient:
+    def call(m: cpu.Array, s: cpu.Array, y: cpu.Array, share: cpu.Array) -> cpu.LossGradient:
         found = closed(m, s, y, share, *[p.detach().numpy() for p in parameters])
         return by_autograd(m, s, y, share) if found is None else found
 
     return call
 
 
-def _closed_form(likelihood: Likelihood) -> ClosedForm | None:
+def _closed_form(likelihood: Likelihood) -> cpu.ClosedForm | None:
     """That of the likelihood's own module: a subclass elsewhere may change the loss, and must bring its own."""
     kind = type(likelihood)
     home = next(base for base in kind.__mro__ if "closed_form" in vars(base))
@@ -223,14 +220,14 @@ def _closed_form(likelihood: Likelihood) -> ClosedForm | None:
 
 def autograd_loss_gradient(
     likelihood: Likelihood, m: cpu.Array, s: cpu.Array, y: cpu.Array, share: cpu.Array
-) -> LossGradient:
+) -> cpu.LossGradient:
     """The same for any likelihood."""
     with torch.enable_grad():
         o_m, o_s = (torch.from_numpy(part).requires_grad_() for part in (m, s))
         loss = (likelihood.loss(Moments(o_m, o_s), torch.from_numpy(y)) * torch.from_numpy(share)).sum()
         gradients = torch.autograd.grad(loss, [o_m, o_s, *likelihood.parameters()], materialize_grads=True)
     by_m, by_s, *by_own = (gradient.numpy() for gradient in gradients)
-    return LossGradient(float(loss.detach()), by_m, by_s, by_own)
+    return cpu.LossGradient(float(loss.detach()), by_m, by_s, by_own)
 
 
 # On a CUDA device, in Triton -----------------------------------------------------------------------------------------

@@ -16,8 +16,7 @@ from torch import Tensor, nn
 
 from torchnpn import kernels
 from torchnpn.likelihoods import Likelihood
-from torchnpn.nn.replicas import count_replicas
-from torchnpn.nn.sampling import drawing_from
+from torchnpn.nn import count_replicas, drawing_from
 from torchnpn.priors import Prior
 from torchnpn.training.chain import NumpyChainSteps, TritonChainSteps, why_not_numpy, why_not_triton
 from torchnpn.training.data import Loader, Rows, as_batches

@@ -13,8 +13,7 @@ from torch import nn
 
 from torchnpn.kernels import choose
 from torchnpn.likelihoods import Likelihood
-from torchnpn.nn import Linear, ReLU, Sigmoid, Tanh
-from torchnpn.nn.inputs import as_moments
+from torchnpn.nn import Linear, ReLU, Sigmoid, Tanh, as_moments
 from torchnpn.priors import Prior
 from torchnpn.sparse import SparseBatch
 from torchnpn.training.chain import TritonChainSteps, why_not_triton

@@ -21,8 +21,7 @@ from torchnpn.priors import Prior
 from torchnpn.training.adversarial import check_dense
 from torchnpn.training.chain import NumpyChainSteps
 from torchnpn.training.checkpoints import files as checkpoints
-from torchnpn.training.checkpoints import optimizer_state
-from torchnpn.training.checkpoints.fingerprint import fingerprint
+from torchnpn.training.checkpoints import fingerprint_of, optimizer_state
 from torchnpn.training.data import Loader, Rows, as_batches
 from torchnpn.training.engine import choose_engine
 from torchnpn.training.epoch import seed_of_epoch
@@ -94,7 +93,7 @@ def train(
     if recipe.patience is not None and validation is None:
         raise ValueError("Recipe(patience=...) needs validation data: train(..., validation=(x, y)).")
     if path is not None:
-        identity = fingerprint(model, data, likelihood, prior, recipe, validation, subsets)
+        identity = fingerprint_of(model, data, likelihood, prior, recipe, validation, subsets)
         run.resume(path, checkpoints.read(path, identity))
     saved = time.monotonic()
     while not run.finished:

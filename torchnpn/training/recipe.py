@@ -16,7 +16,7 @@ from torch import Tensor
 from torch.optim import Optimizer
 from torch.optim.lr_scheduler import LRScheduler
 
-from torchnpn.kernels.precision import checked as check_precision
+from torchnpn.kernels import checked_precision
 
 
 class AdamSettings(NamedTuple):
@@ -119,7 +119,7 @@ class Recipe:
                 raise ValueError(f"Recipe expects {name} ≥ 0 and finite, got {getattr(self, name)}.")
         if self.clip_norm is not None and not self._numbers("clip_norm") > 0:
             raise ValueError(f"Recipe expects clip_norm > 0, or None, got {self.clip_norm}.")
-        check_precision(self.precision)
+        checked_precision(self.precision)
 
     def _numbers(self, name: str) -> NDArray[np.float64]:
         try:

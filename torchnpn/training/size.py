@@ -14,7 +14,7 @@ _BYTES = 4
 _USUAL_MEMORY = 16 << 30  # where the machine does not say
 
 
-def check_size(sizes: Sequence[int], batch_size: int, members: int = 1) -> None:
+def check_network_size(sizes: Sequence[int], batch_size: int, members: int = 1) -> None:
     """Raise where a network with layers of these sizes needs more memory than the machine has.
 
     Args:

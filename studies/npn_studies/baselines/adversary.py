@@ -7,7 +7,7 @@ from collections.abc import Callable
 from torch import Tensor
 
 from npn_studies.baselines.replicas import Number, Replicas
-from torchnpn.training.adversarial import adversarial_rows
+from torchnpn.training import adversarial_rows
 
 Push = Callable[[Callable[[Tensor], Tensor], Tensor], Tensor]
 

@@ -15,9 +15,7 @@ from torch.nn import functional
 from npn_studies.baselines.document_codes import Codes
 from npn_studies.baselines.interface import Settings
 from npn_studies.baselines.loop import batches, recorded, seeded, steps
-from torchnpn.documents import checked_counts, row_max
-from torchnpn.documents.counts import present, word_means
-from torchnpn.documents.schedule import warm_cosine
+from torchnpn.documents import checked_counts, present, row_max, warm_cosine, word_means
 from torchnpn.moments import Moments
 from torchnpn.sparse import SparseRows
 from torchnpn.training import resolve_device

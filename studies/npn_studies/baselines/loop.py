@@ -12,7 +12,7 @@ from torch import Tensor
 from npn_studies.baselines.adam import Adam
 from npn_studies.baselines.interface import Settings
 from npn_studies.baselines.rows import Rows
-from torchnpn.training.graph import CapturedCall
+from torchnpn.training import CapturedCall
 
 F = TypeVar("F", bound=Callable[..., Any])
 

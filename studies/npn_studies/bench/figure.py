@@ -9,7 +9,7 @@ from matplotlib.lines import Line2D
 from matplotlib.ticker import LogLocator, NullLocator
 
 from npn_studies.bench.scaling import AXES
-from torchnpn.plots.style import DASHED, LIGHT, Theme, legend, line, panels
+from torchnpn.plots import DASHED, LIGHT, Theme, legend, line, panels
 
 _LINES = {"plain": 1, "npn": 0}  # the number of its colour
 _NAMES = {"plain": "plain", "npn": "NPN"}

@@ -11,9 +11,7 @@ from torch import Tensor
 from npn_studies.bench.task import Task
 from npn_studies.bench.ways import GRAPH, Call, Contestant, Way, prediction, require, training_step
 from torchnpn import likelihoods, nn, priors
-from torchnpn.training import Recipe, constant
-from torchnpn.training.data import Batch
-from torchnpn.training.wide import row_loss
+from torchnpn.training import Batch, Recipe, constant, device_engine, row_loss
 
 _PRIOR = priors.IsotropicGaussian(100.0)
 _EPOCHS = 1000
@@ -82,8 +80,6 @@ def _taped(task: Task, network: Network, way: Way) -> Call:
 
 
 def _on_device(task: Task, network: Network, fused: bool | None) -> Call:
-    from torchnpn.training.engine import device_engine
-
     recipe = Recipe(epochs=_EPOCHS, batch_size=task.size.batch, kl_weight=constant(1.0))
     step = device_engine(network.model, task.data, network.likelihood, _PRIOR, recipe, fused=fused)
     runs = 0

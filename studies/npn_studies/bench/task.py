@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from torchnpn.training.data import Rows
+from torchnpn.training import Rows
 
 _BATCHES = 8, 390  # fewest and most that lie on the device; the most is an epoch of MNIST
 _BYTES = 2**29  # between the two, as many as this holds

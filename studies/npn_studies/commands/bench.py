@@ -8,9 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from torchnpn.cli.arguments import Device, check_device_name
-from torchnpn.cli.console import bars, say, show
-from torchnpn.cli.errors import check_writable, fail, in_one_line, writing
+from torchnpn.cli import Device, bars, check_device_name, check_writable, fail, in_one_line, say, show, writing
 
 
 @in_one_line

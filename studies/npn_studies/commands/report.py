@@ -7,8 +7,7 @@ from typing import Annotated
 
 import typer
 
-from torchnpn.cli.console import say
-from torchnpn.cli.errors import OTHER, fail, in_one_line
+from torchnpn.cli import OTHER, fail, in_one_line, say
 
 
 @in_one_line

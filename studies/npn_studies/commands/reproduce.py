@@ -7,9 +7,7 @@ from typing import Annotated
 
 import typer
 
-from torchnpn.cli.arguments import Device, check_device_name
-from torchnpn.cli.console import bars, say, show
-from torchnpn.cli.errors import OTHER, fail, in_one_line
+from torchnpn.cli import OTHER, Device, bars, check_device_name, fail, in_one_line, say, show
 
 
 @in_one_line

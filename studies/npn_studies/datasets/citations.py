@@ -10,8 +10,7 @@ import numpy as np
 
 from npn_studies.datasets.documents import Documents, DocumentSource, read_counts, read_vocabulary, undirected
 from npn_studies.datasets.words import parse_counts, parse_neighbours, smallest, stored_counts
-from torchnpn.datasets.dataset import Original, Split
-from torchnpn.datasets.store import Arrays
+from torchnpn.datasets import Arrays, Original, Split
 
 RAW = "https://raw.githubusercontent.com"
 MOST = {"vocabulary.dat": 1 << 20, "citations.dat": 4 << 20, "mult.dat": 32 << 20}  # bytes; sizes are not recorded

@@ -10,8 +10,7 @@ import numpy as np
 import scipy.sparse
 from numpy.typing import NDArray
 
-from torchnpn.datasets.dataset import Source, Split
-from torchnpn.datasets.store import Arrays
+from torchnpn.datasets import Arrays, Source, Split
 
 Vector = NDArray[Any]
 

@@ -9,8 +9,7 @@ import scipy.sparse
 
 from npn_studies.datasets.documents import Documents, DocumentSource, read_counts, read_vocabulary
 from npn_studies.datasets.words import parse_counts, stored_counts
-from torchnpn.datasets.dataset import Original, Split
-from torchnpn.datasets.store import Arrays
+from torchnpn.datasets import Arrays, Original, Split
 
 REPOSITORY = "sophieburkhardt/dirichlet-vae-topic-models"
 BASE = f"https://raw.githubusercontent.com/{REPOSITORY}/70091d4f1df37c7a7eb2995fbbffba36caed46aa/data/20news"

@@ -15,8 +15,7 @@ from scipy import integrate, stats
 
 from npn_studies.experiments.experiment import Cell, Experiment, Options, Progress, Record
 from npn_studies.experiments.tables import rounded, table
-from torchnpn.families import Beta, Gamma, Rayleigh
-from torchnpn.families.base import ExponentialFamily
+from torchnpn.families import Beta, ExponentialFamily, Gamma, Rayleigh
 from torchnpn.maps import saturating
 
 if TYPE_CHECKING:
@@ -186,8 +185,7 @@ def section(record: Record) -> str:
 
 def figure(record: Record) -> Figure:
     """Activations above, their moments below."""
-    from torchnpn.plots import LIGHT
-    from torchnpn.plots.style import dashed, legend, line, panels
+    from torchnpn.plots import LIGHT, dashed, legend, line, panels
 
     theme, colours = LIGHT, LIGHT.series[:3]
     with panels(2 * len(ACTIVATIONS), len(ACTIVATIONS), theme, (3.6, 2.9)) as (drawn, axes):

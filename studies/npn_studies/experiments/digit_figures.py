@@ -10,9 +10,7 @@ from matplotlib.ticker import LogLocator
 
 from npn_studies.experiments.digit_scores import COVERAGE
 from npn_studies.experiments.tables import Summary
-from torchnpn.plots import LIGHT
-from torchnpn.plots.axes import percent
-from torchnpn.plots.style import DASHED, dashed, legend, line, panels
+from torchnpn.plots import DASHED, LIGHT, dashed, legend, line, panels, percent
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

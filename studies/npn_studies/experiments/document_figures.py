@@ -10,8 +10,7 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 from npn_studies.experiments.tables import Summary
-from torchnpn.plots.axes import fit_scale
-from torchnpn.plots.style import LIGHT, legend, panels
+from torchnpn.plots import LIGHT, fit_scale, legend, panels
 
 Points = Mapping[str, Any]  # lists "variance" and "error"
 _MARKS = (LIGHT.muted, "o"), (LIGHT.series[0], "D")  # of means alone, with variances

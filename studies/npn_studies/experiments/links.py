@@ -29,9 +29,9 @@ from npn_studies.experiments.link_settings import Choice, chosen
 from npn_studies.experiments.links_page import headline, section
 from npn_studies.experiments.pair_features import NORMALISATIONS, USES, square_root
 from npn_studies.experiments.tables import rounded
-from torchnpn.datasets.splits import link_split, node_split
+from torchnpn.datasets import link_split, node_split
 from torchnpn.links import LinkPredictor
-from torchnpn.metrics.links import LinkQuality, link_positions, link_quality
+from torchnpn.metrics import LinkQuality, link_positions, link_quality
 from torchnpn.moments import Moments
 
 if TYPE_CHECKING:

@@ -44,7 +44,7 @@ from npn_studies.experiments.links import (
 )
 from npn_studies.experiments.links_page import LABELS
 from npn_studies.experiments.tables import rounded, table
-from torchnpn.datasets.splits import node_split
+from torchnpn.datasets import node_split
 
 SEED = 100  # of networks and negatives; none of those that are reported
 FINAL, FINAL_SEED = "final", 101

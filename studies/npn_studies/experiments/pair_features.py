@@ -11,8 +11,19 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-from torchnpn.links import Codes, FeatureMap, Normalisation, PairFeatures, Products
-from torchnpn.links.features import joint, log_variances, products, standard_sums, uncertain_products, variances
+from torchnpn.links import (
+    Codes,
+    FeatureMap,
+    Normalisation,
+    PairFeatures,
+    Products,
+    joint,
+    log_variances,
+    products,
+    standard_sums,
+    uncertain_products,
+    variances,
+)
 from torchnpn.moments import JointMoments, Moments
 
 _LEAST = 1e-6  # of the mean variance: added where an inverse is taken of what may be zero

@@ -22,7 +22,7 @@ from npn_studies.experiments.document_networks import GAUSSIAN, DocumentNetwork
 from npn_studies.experiments.experiment import Cell, Experiment, Options, Progress, Record
 from npn_studies.experiments.link_methods import Setting
 from npn_studies.experiments.tables import Summary, rounded, table
-from torchnpn.datasets.splits import node_split
+from torchnpn.datasets import node_split
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -29,7 +29,7 @@ from npn_studies.baselines import (
 from npn_studies.experiments.experiment import Cell, Experiment, Options, Record
 from npn_studies.experiments.tables import Summary, rounded, table
 from torchnpn import nn
-from torchnpn.datasets.toy import NOISE_STD, REACH, cubic
+from torchnpn.datasets import toy
 from torchnpn.likelihoods import GaussianNoise
 from torchnpn.priors import IsotropicGaussian
 from torchnpn.training import Recipe, geometric_ramp, train
@@ -156,7 +156,7 @@ METHODS = {
 
 def curves(method: Method, settings: dict[str, Any], seeds: Sequence[int]) -> list[Curve]:
     """What a method makes of the points of each seed."""
-    drawn = [cubic(np.random.default_rng(seed)) for seed in seeds]
+    drawn = [toy.cubic(np.random.default_rng(seed)) for seed in seeds]
 
     def standard(values: Array, like: Array) -> Tensor:  # (rows,) -> (rows, 1)
         return torch.as_tensor((values - like.mean()) / like.std(), dtype=torch.float32)[:, None]
@@ -165,7 +165,7 @@ def curves(method: Method, settings: dict[str, Any], seeds: Sequence[int]) -> li
         torch.stack([standard(x, x) for x, _ in drawn]),
         torch.stack([standard(y, y) for _, y in drawn]),
         torch.stack([standard(GRID, x) for x, _ in drawn]),
-        tuple(NOISE_STD / float(y.std()) for _, y in drawn),
+        tuple(toy.NOISE_STD / float(y.std()) for _, y in drawn),
         seeds,
     )
     means, variances = (part[..., 0].double().numpy() for part in method.predict(points, settings))
@@ -181,19 +181,19 @@ def judged(mean: Array, std: Array) -> dict[str, float]:
     `widens_left` and `widens_right` are where the band has widened for good. The NLL is exact, averaged over the grid:
         E -log N(y; m, s²) = ½ log 2πs² + ((m - x³)² + 9) / 2s².
     """
-    truth, inside = GRID**3, np.abs(GRID) <= REACH
+    truth, inside = GRID**3, np.abs(GRID) <= toy.REACH
     held = np.abs(mean - truth) <= 3 * std
-    nll = 0.5 * np.log(2 * math.pi * std**2) + ((mean - truth) ** 2 + NOISE_STD**2) / (2 * std**2)
-    at = {place: float(np.interp(place, GRID, std)) for place in (-FAR, -REACH, REACH, FAR)}
+    nll = 0.5 * np.log(2 * math.pi * std**2) + ((mean - truth) ** 2 + toy.NOISE_STD**2) / (2 * std**2)
+    at = {place: float(np.interp(place, GRID, std)) for place in (-FAR, -toy.REACH, toy.REACH, FAR)}
     least = float(std[inside].min())
     narrow = GRID[std < WIDE * least]
     return {
         "least_std": least,
-        "std_at_ends": min(at[-REACH], at[REACH]),
+        "std_at_ends": min(at[-toy.REACH], at[toy.REACH]),
         "std_far": min(at[-FAR], at[FAR]),
         "widens_left": float(narrow.min()),
         "widens_right": float(narrow.max()),
-        "grows_outside": float(at[-FAR] > at[-REACH] and at[FAR] > at[REACH]),
+        "grows_outside": float(at[-FAR] > at[-toy.REACH] and at[FAR] > at[toy.REACH]),
         "held_inside": float(held[inside].mean()),
         "held_outside": float(held[~inside].mean()),
         "rmse_inside": float(np.sqrt(((mean - truth)[inside] ** 2).mean())),

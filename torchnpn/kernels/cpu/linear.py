@@ -23,8 +23,7 @@ import torch
 from torch import Tensor
 
 from torchnpn.finite import cast, entering, exp, finite
-from torchnpn.maps import careful_linear
-from torchnpn.maps.affine import check_linear, saturated_sum
+from torchnpn.maps import careful_linear, check_linear, saturated_sum
 from torchnpn.moments import Moments
 
 

@@ -12,16 +12,13 @@ import torch
 from torch import Tensor
 
 from torchnpn.finite import entering, finite
-from torchnpn.maps import normal
-from torchnpn.maps.elementwise import check
-from torchnpn.maps.rectifiers import relu_partials
-from torchnpn.maps.select import step
+from torchnpn.maps import check_moments, normal, relu_partials, select
 from torchnpn.moments import Moments
 
 
 def relu(o: Moments) -> Moments:
     """See `maps.relu`."""
-    check("relu", o)
+    check_moments("relu", o)
     return Moments(*_ReLU.apply(*o))
 
 
@@ -51,7 +48,7 @@ def forward(m: Tensor, s: Tensor) -> tuple[Tensor, Tensor, tuple[Tensor, ...]]:
     u.mul_(pdf)  # φ A
     w.mul_(pdf)  # φ B
     tail = torch.addcmul(w, k, u)  # the smaller of P(x > 0), P(x < 0)
-    positive = step(h)
+    positive = select.step(h)
     variance = w.addcmul_(u, u, value=-1).add_(positive).addcmul_(positive, tail, value=-2).mul_(s)
     mean = torch.relu(m).addcmul_(std, u)
     return mean, variance, (mean, h, std, pdf, u, tail, positive)
@@ -62,7 +59,7 @@ def backward(known: Sequence[Tensor], g_m: Tensor, g_s: Tensor) -> tuple[Tensor,
     mean, h, std, pdf, u, tail, positive = known
     above = torch.addcmul(tail, positive, tail, value=-2).add_(positive)
     slope = pdf / std.clamp_min(torch.finfo(std.dtype).tiny ** 0.5)  # 2 ∂a_m/∂s; 0 by definition at s = 0
-    slope.mul_(step(std))
+    slope.mul_(select.step(std))
     by_m = (g_m * above).addcmul_((1 - above).mul_(mean), g_s, value=2)
     by_s = above.addcmul_(torch.relu(h).add_(u), pdf, value=-1).mul_(g_s).addcmul_(g_m, slope, value=0.5)
     return by_m.clamp_(-_LARGEST, _LARGEST), by_s.clamp_(-_LARGEST, _LARGEST)

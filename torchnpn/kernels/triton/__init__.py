@@ -5,10 +5,23 @@ matrix kernels, `update` Adam; `signals` what they take, `layer` a layer's passe
 training step. `linear` is what autograd calls, `chain` what training a chain calls.
 """
 
+from torchnpn.kernels.triton import gaussian_loss, linear, sparse, update
 from torchnpn.kernels.triton.chain import Layer, TritonChain
 from torchnpn.kernels.triton.signals import FAST, FULL, Activation
 from torchnpn.kernels.triton.step import MOST_CLASSES
 
 PRECISIONS = {"fast": FAST, "float32": FULL}
 
-__all__ = ["FAST", "FULL", "MOST_CLASSES", "PRECISIONS", "Activation", "Layer", "TritonChain"]
+__all__ = [
+    "FAST",
+    "FULL",
+    "MOST_CLASSES",
+    "PRECISIONS",
+    "Activation",
+    "Layer",
+    "TritonChain",
+    "gaussian_loss",
+    "linear",
+    "sparse",
+    "update",
+]

@@ -11,7 +11,7 @@ from __future__ import annotations
 import triton
 import triton.language as tl
 
-from torchnpn.families.limits import eps
+from torchnpn.families import eps
 from torchnpn.maps import normal, sigmoids
 
 _EPS = eps(normal.torch.float32)

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from torchnpn.maps.once import once_differentiable
+from torchnpn.maps import once_differentiable
 
 fused_once = once_differentiable(
     "A fused GPU kernel",

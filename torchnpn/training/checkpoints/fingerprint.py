@@ -25,7 +25,7 @@ _DEEPEST = 8  # objects within each other
 _PROGRESS = (0.0, 0.25, 0.5, 0.75, 1.0)  # at which the weights of the KL are compared
 
 
-def fingerprint(
+def fingerprint_of(
     model: nn.Module,
     data: Any,
     likelihood: nn.Module,
