@@ -36,6 +36,8 @@ MAKERS = {
     "varying_student_t": lambda: L.HeteroscedasticStudentT(TARGETS),
     "poisson": L.PoissonCounts,
     "negative_binomial": lambda: L.NegativeBinomialCounts(TARGETS),
+    "zero_inflated_poisson": lambda: L.ZeroInflatedPoisson(elbo=0.1),
+    "zero_inflated_negative_binomial": lambda: L.ZeroInflatedNegativeBinomial(TARGETS),
     "beta": lambda: L.BetaProportions(TARGETS),
     "softmax_mean": lambda: L.SoftmaxMean(CLASSES),
     "scaled_softmax": lambda: L.ScaledSoftmax(CLASSES),

@@ -91,6 +91,8 @@ CASES = [
         np.exp,
         lambda o: np.exp(o) + np.exp(2 * o - 0.5),
     ),
+    Case("zero_inflated_poisson", _known(L.ZeroInflatedPoisson), COUNTS),
+    Case("zero_inflated_negative_binomial", _learnt(L.ZeroInflatedNegativeBinomial, -0.5), COUNTS),
     Case(
         "beta",
         _learnt(L.BetaProportions, 1.5),

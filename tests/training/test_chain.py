@@ -44,6 +44,11 @@ TARGETS = {
         RNG.poisson(3, size=(ROWS, 2)).astype(float),
     ),
     "poisson with ELBO": (likelihoods.PoissonCounts(elbo=0.3), RNG.poisson(3, size=(ROWS, 1)).astype(float)),
+    "zeros": (likelihoods.ZeroInflatedPoisson(), RNG.poisson(1, size=(ROWS, 2)).astype(float)),
+    "zeros with ELBO": (
+        likelihoods.ZeroInflatedNegativeBinomial(2, elbo=0.3),
+        RNG.poisson(1, size=(ROWS, 2)).astype(float),
+    ),
     "beta": (likelihoods.BetaProportions(), RNG.uniform(0.1, 0.9, size=(ROWS, 1))),
     "classes": (likelihoods.ScaledSoftmax(4), RNG.integers(4, size=ROWS)),
 }

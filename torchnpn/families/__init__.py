@@ -22,6 +22,7 @@ from torchnpn.families.rayleigh import Rayleigh
 from torchnpn.families.scale_mixture import GaussianScaleMixture
 from torchnpn.families.student_t import StudentT
 from torchnpn.families.weibull import Weibull
+from torchnpn.families.zero_inflated import ZeroInflated
 
 __all__ = [
     "BY_NAME",
@@ -43,6 +44,7 @@ __all__ = [
     "Rayleigh",
     "StudentT",
     "Weibull",
+    "ZeroInflated",
     "kl",
     "resolve",
 ]

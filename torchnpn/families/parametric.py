@@ -21,6 +21,7 @@ from torchnpn.moments import Moments
 _BELOW_ONE = 1 - np.finfo(np.float64).epsneg
 _ENDS = {
     constraints.positive: (0.0, np.inf),
+    constraints.nonnegative: (0.0, np.inf),
     constraints.nonnegative_integer: (0.0, np.inf),
     constraints.unit_interval: (0.0, 1.0),
     constraints.boolean: (0.0, 1.0),
@@ -52,7 +53,7 @@ class Parametric:
             checks.check_parameters(self)
 
     @classmethod
-    def unchecked(cls, *values: Tensor | float) -> Self:
+    def unchecked(cls, *values: Any) -> Self:
         """The member with these field values, in the fields' order, taken as they are."""
         member = object.__new__(cls)
         for name, value in zip(cls.__match_args__, values, strict=True):
@@ -170,7 +171,7 @@ class Parametric:
 
     def cdf(self, y: Tensor | float) -> Tensor:
         """P(x ≤ y), in float64; carries no gradient."""
-        return self._from_numpy(self.tails(_float64(y)).below)
+        return self._from_numpy(self.tails(float64(y)).below)
 
     def quantile(self, q: Tensor | float) -> Tensor:
         """The smallest y with P(x ≤ y) ≥ q, in float64; carries no gradient.
@@ -192,7 +193,7 @@ class Parametric:
         low, high = self._ends
         y = np.asarray(np.floor(y) if self.support.is_discrete else y, dtype=np.float64)
         shape = np.broadcast_shapes(y.shape, tuple(self.batch_shape))
-        inside = np.broadcast_to((y >= low if self.support.is_discrete else y > low) & (y < high), shape)
+        inside = np.broadcast_to((y >= low if self._has_least else y > low) & (y < high), shape)
         with np.errstate(all="ignore"):
             below, above = self._tails(np.broadcast_to(np.where(inside, y, self.interior), shape))
         outside = np.broadcast_to(y >= high, shape).astype(np.float64)
@@ -207,7 +208,7 @@ class Parametric:
     def _quantile(self, q: Array) -> Array:
         """For q in (0, 1), of the member's shape or a larger one: by search, if the family knows no inverse."""
         if self.support.is_discrete:
-            mean, variance = (_float64(moment) for moment in self.to(torch.float64).moments if moment is not None)
+            mean, variance = (float64(moment) for moment in self.to(torch.float64).moments if moment is not None)
             return quantiles.search(self.tails, q, *quantiles.cantelli(mean, np.sqrt(variance), q), discrete=True)
         return quantiles.search(self.tails, q, self._ends[0])
 
@@ -229,7 +230,7 @@ class Parametric:
     def _crps(self, y: Array) -> Array:
         """Of numbers of the member's shape or a larger one: by quadrature, if the family has no closed form."""
         if self.support.is_discrete:
-            low, high = (np.broadcast_to(_float64(self.quantile(q)), y.shape) for q in (crps.TAIL, 1 - crps.TAIL))
+            low, high = (np.broadcast_to(float64(self.quantile(q)), y.shape) for q in (crps.TAIL, 1 - crps.TAIL))
             return crps.by_counting(self.tails, y, low, high)
         return crps.by_quantiles(lambda q: np.clip(self._quantile(q), *self._ends), self.tails(y), y)
 
@@ -248,6 +249,11 @@ class Parametric:
         """The ends of the support."""
         return _ENDS.get(self.support, (-np.inf, np.inf))
 
+    @property
+    def _has_least(self) -> bool:
+        """Whether the lower end may have a probability of its own."""
+        return self.support.is_discrete or self.support is constraints.nonnegative
+
     def _extremes(self) -> tuple[Array | float, Array | float]:
         """The quantiles of 0 and 1."""
         return self._ends
@@ -256,7 +262,7 @@ class Parametric:
         levels = torch.as_tensor(q, dtype=torch.float64)
         valid = (levels >= 0) & (levels <= 1)
         checks.require(valid, levels, f"{type(self).__name__}.quantile expects probabilities in [0, 1]")
-        return _float64(levels)
+        return float64(levels)
 
     # Tensors ---------------------------------------------------------------------------------------------------
 
@@ -308,14 +314,20 @@ class Parametric:
         return self._apply(Tensor.detach)
 
     def _apply(self, change: Callable[[Tensor], Tensor]) -> Self:
-        return self.unchecked(*(change(v) if isinstance(v, Tensor) else v for v in _values(self)))
+        def changed(value: Any) -> Any:
+            if isinstance(value, Parametric):
+                return value._apply(change)
+            return change(value) if isinstance(value, Tensor) else value
+
+        return self.unchecked(*map(changed, _values(self)))
 
     def _tensors(self) -> list[Tensor]:
-        return [value for value in _values(self) if isinstance(value, Tensor)]
+        parts = (v._tensors() if isinstance(v, Parametric) else [v] for v in _values(self))
+        return [value for part in parts for value in part if isinstance(value, Tensor)]
 
     def _numpy(self) -> list[Any]:
         """Field values for scipy: float64 arrays, cut from the graph."""
-        return [_float64(v) for v in _values(self)]
+        return [float64(v) for v in _values(self)]
 
     def _like(self, y: Tensor | float) -> Tensor:
         return torch.as_tensor(y, dtype=self.dtype, device=self.device)
@@ -324,7 +336,7 @@ class Parametric:
         return torch.as_tensor(np.array(array), dtype=self.dtype, device=self.device)
 
 
-def _float64(y: Tensor | float) -> Array:
+def float64(y: Tensor | float) -> Array:
     array: Array = torch.as_tensor(y, dtype=torch.float64).detach().cpu().numpy()
     return array
 

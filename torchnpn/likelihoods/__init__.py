@@ -12,6 +12,7 @@ from torchnpn.likelihoods.proportions import BetaProportions
 from torchnpn.likelihoods.student_t import HeteroscedasticStudentT, StudentTNoise
 from torchnpn.likelihoods.units import Units
 from torchnpn.likelihoods.words import BernoulliPoisson, CrossEntropy, GammaWords, PoissonRate
+from torchnpn.likelihoods.zero_inflated import ZeroInflatedNegativeBinomial, ZeroInflatedPoisson
 
 __all__ = [
     "BY_NAME",
@@ -40,6 +41,8 @@ __all__ = [
     "StudentTNoise",
     "Units",
     "VarianceParts",
+    "ZeroInflatedNegativeBinomial",
+    "ZeroInflatedPoisson",
     "mixed",
     "mixture_parts",
 ]

@@ -101,8 +101,8 @@ class Likelihood(nn.Module):
         return unchanged(y, weight)
 
     @staticmethod
-    def start(y: Array, weight: Array | None) -> Array:  # (rows, targets) in units, (rows,) -> (targets,)
-        """Latent value at which the output starts: that of the best constant prediction, or near it."""
+    def start(y: Array, weight: Array | None) -> Array:  # (rows, targets) in units, (rows,) -> (outputs,)
+        """Latent values at which the outputs start, those of a noise apart aside: of the best constant, or near it."""
         return np.zeros(y.shape[1])
 
     def least_kl(self) -> float | Array:

@@ -9,6 +9,7 @@ from torchnpn import maps
 from torchnpn.likelihoods.limits import soft_clamp
 from torchnpn.moments import Moments
 
+FOLDED_MEAN, FOLDED_VARIANCE, FOLDED_SCALE = 15.0, 4.0, 3.0
 _MOST_VARIANCE = 1e30  # of a logit: beyond, nothing is known about the answer
 
 
@@ -19,6 +20,17 @@ def logit(m: Tensor, s: Tensor) -> Moments:
     """
     s = soft_clamp(s, _MOST_VARIANCE)
     return Moments(soft_clamp(m, torch.sqrt(2500 + 90 * s)), s)
+
+
+def folded(m: Tensor, s: Tensor) -> Moments:
+    """The logit N(m, s), with a variance of at most 4 and within ±15 (`soft_clamp`), of nearly the same probability.
+
+    For s > 4 it is N(m √(7/(s + 3)), 4): E σ is right to 0.003. Sums over few nodes then give its moments, and
+    "surely" is a ten-millionth.
+    """
+    excess = (s - FOLDED_VARIANCE).clamp_min(0.0)
+    shrunk = m * torch.rsqrt(1 + excess / (FOLDED_VARIANCE + FOLDED_SCALE))
+    return Moments(soft_clamp(shrunk, FOLDED_MEAN), s - excess)
 
 
 def sigmoid_parts(x: Moments) -> tuple[Tensor, Tensor, Tensor]:
