@@ -85,11 +85,11 @@ def test_places_that_cannot_be_written(tmp_path):
             write(place, b"")
     for place in (tmp_path / "pipe", "/dev/zero"):
         with pytest.raises(ValueError, match="a device or a pipe"):
-            _files.opened(place)
+            _files.open_plain_file(place)
     with pytest.raises(IsADirectoryError):
-        _files.opened(tmp_path)
+        _files.open_plain_file(tmp_path)
     with pytest.raises(FileNotFoundError):
-        _files.opened(tmp_path / "nothing")
+        _files.open_plain_file(tmp_path / "nothing")
 
 
 def test_the_longest_name_that_there_is(tmp_path):
@@ -111,7 +111,7 @@ def test_writers_at_once_leave_one_whole_file(path):
 PROGRAM = """
 import sys, time
 from torchnpn import _files
-with {guard}, _files.whole_file(sys.argv[1]) as file:
+with _files.whole_file(sys.argv[1]) as file:
     file.write(b"half")
     file.flush()
     print("writing", flush=True)
@@ -119,20 +119,20 @@ with {guard}, _files.whole_file(sys.argv[1]) as file:
 """
 
 
-def stopped(path: Path, guard: str, number: int) -> int:
-    """The exit status of a process that gets a signal while it writes."""
-    command = [sys.executable, "-c", PROGRAM.format(guard=guard), str(path)]
+def killed_writer(path: Path) -> int:
+    """The exit status of a process that is killed while it writes."""
+    command = [sys.executable, "-c", PROGRAM, str(path)]
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     with subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as process:
         assert process.stdout is not None
         assert process.stdout.readline() == b"writing\n"
-        process.send_signal(number)
+        process.kill()
         return process.wait()
 
 
 @pytest.mark.slow
 def test_a_killed_writer_is_cleaned_up_after_by_the_next(path):
-    assert stopped(path, "open('/dev/null')", signal.SIGKILL) == -signal.SIGKILL
+    assert killed_writer(path) == -signal.SIGKILL
     assert path.read_bytes() == b"old"
     assert len(names(path.parent)) == 2
     with _files.whole_file(path.with_name("other")):
@@ -140,21 +140,3 @@ def test_a_killed_writer_is_cleaned_up_after_by_the_next(path):
     assert len(names(path.parent)) == 3  # it may be anybody's: only a writer of the same file takes it away
     write(path, b"new")
     assert names(path.parent) == ["file", "other"]
-
-
-@pytest.mark.slow
-def test_sigterm_cleans_up_where_it_is_asked_to(path):
-    assert stopped(path, "_files.exit_on_sigterm()", signal.SIGTERM) == 143
-    assert (path.read_bytes(), names(path.parent)) == (b"old", ["file"])
-
-
-def test_the_handler_of_sigterm_is_put_back():
-    before = signal.getsignal(signal.SIGTERM)
-    with pytest.raises(SystemExit) as caught, _files.exit_on_sigterm():
-        signal.raise_signal(signal.SIGTERM)
-    assert caught.value.code == 143
-    assert signal.getsignal(signal.SIGTERM) is before
-    thread = threading.Thread(target=lambda: _files.exit_on_sigterm().__enter__())
-    thread.start()
-    thread.join()
-    assert signal.getsignal(signal.SIGTERM) is before

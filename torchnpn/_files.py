@@ -10,15 +10,12 @@ import contextlib
 import errno
 import os
 import secrets
-import signal
 import stat
-import threading
 import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from types import FrameType
-from typing import BinaryIO, NoReturn
+from typing import BinaryIO
 
 try:
     import fcntl
@@ -57,7 +54,7 @@ def whole_file(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
         raise OSError(error.errno, error.strerror or str(error), os.fspath(path)) from error
 
 
-def opened(path: str | os.PathLike[str]) -> BinaryIO:
+def open_plain_file(path: str | os.PathLike[str]) -> BinaryIO:
     """The plain file under `path`, open for reading.
 
     Raises:
@@ -68,26 +65,6 @@ def opened(path: str | os.PathLike[str]) -> BinaryIO:
     if not stat.S_ISREG(mode) and not stat.S_ISDIR(mode):
         raise ValueError("it is a device or a pipe, not a plain file")
     return open(path, "rb")
-
-
-@contextmanager
-def exit_on_sigterm() -> Iterator[None]:
-    """Within the block SIGTERM raises SystemExit(143), as Ctrl-C raises KeyboardInterrupt: temporary files are removed.
-
-    Outside the main thread, where Python lets nobody set a handler, it does nothing.
-    """
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-
-    def leave(number: int, frame: FrameType | None) -> NoReturn:
-        raise SystemExit(128 + number)
-
-    before = signal.signal(signal.SIGTERM, leave)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGTERM, signal.SIG_DFL if before is None else before)
 
 
 def _check_replaceable(path: Path) -> None:

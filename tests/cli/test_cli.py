@@ -60,7 +60,7 @@ def test_the_figures_are_those_of_the_held_out_rows(folder, tmp_path):
     """`npn evaluate` on exactly these rows prints what `npn fit` printed."""
     data, out = pd.read_csv(folder / "data.csv"), tmp_path / "m.npn"
     printed = done("fit", folder / "data.csv", "-t", "y", "--validation", 0.2, "--seed", 3, "-o", out, *BARE)
-    _, held_out = tables.split(data["y"].to_numpy(), 0.2, seed=3)
+    _, held_out = tables.split_rows(data["y"].to_numpy(), 0.2, seed=3)
     data.iloc[held_out].to_csv(tmp_path / "held_out.csv", index=False)
     judged = done("evaluate", out, tmp_path / "held_out.csv")
     assert "held_out.csv: 24 rows with a target, of 24." in judged

@@ -121,7 +121,10 @@ def test_evaluate_needs_the_target(folder, tmp_path):
         (["fit", "data.csv", "-t", "y", "--family", "lognormal"], ["'lognormal' needs numbers above 0", "'y'"]),
         (["fit", "data.csv", "-t", "size", "--family", "beta"], ["'beta' needs numbers", "holds text"]),
         (["fit", "data.csv", "-t", "y", "--device", "tpu"], ["tpu"]),
-        (["predict", "none.npn", "new.csv"], ["cannot read", "none.npn", "No such file"]),
+        (["predict", "none.npn", "new.csv"], ["npn: cannot read none.npn: No such file or directory."]),
+        (["info", "none.npn"], ["npn: cannot read none.npn: No such file or directory."]),
+        (["predict", "new.csv", "number.npn"], ["new.csv is named like a table. The model comes first"]),
+        (["evaluate", "new.csv", "number.npn"], ["new.csv is named like a table. The model comes first"]),
         (["predict", "data.csv", "new.csv"], ["Cannot load data.csv"]),
         (["predict", ".", "new.csv"], ["Is a directory"]),
         (["predict", "net.npn", "new.csv"], ["net.npn holds a Sequential"]),
@@ -226,7 +229,7 @@ def test_too_little_memory(folder, tmp_path, monkeypatch):
     def hungry(*_, **__):
         raise MemoryError
 
-    monkeypatch.setattr(tables, "load", hungry)
+    monkeypatch.setattr(tables, "load_rows", hungry)
     assert "--max-rows" in refused("fit", folder / "data.csv", "-t", "y", "-o", tmp_path / "m.npn")
 
 

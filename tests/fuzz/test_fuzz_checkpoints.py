@@ -10,9 +10,9 @@ import pytest
 import safetensors.torch
 import torch
 from support.fuzzing import generator, rounds
+from support.model_files import packed
 from support.model_mutations import changed, with_changed_tensor
 from support.trainings import data, network, run, same
-from test_fuzz_model_files import packed
 
 from torchnpn import priors
 from torchnpn.training import CheckpointError

@@ -212,3 +212,18 @@ def test_a_model_of_parts_that_do_not_fit_is_refused(models):
     shorter = {**plain["target"], "classes": ["a", "b"], "marginal": [0.5, 0.5]}
     with pytest.raises(ValueError, match="classes of the estimator"):
         tables.TableModel._from_state({**plain, "target": shorter}, arrays)
+
+
+@pytest.mark.parametrize(
+    ("number", "text"),
+    [
+        (1987.0, "1987"),
+        (9999.4, "9999"),
+        (9999.5, "10,000"),
+        (10_460.2, "10,460"),
+        (-2e6, "-2,000,000"),
+        (0.02, "0.02"),
+    ],
+)
+def test_numbers_are_written_as_people_read_them(number, text):
+    assert tables.people_read(number) == text

@@ -20,7 +20,7 @@ def test_the_sample_is_even_and_whole_rows(tmp_path, monkeypatch):
     (number,) = found_schema.columns
     drawn = np.zeros(400)
     for seed in range(60):
-        rows = tables.load(table, found_schema, column, 50, seed)
+        rows = tables.load_rows(table, found_schema, column, 50, seed)
         np.testing.assert_array_equal(rows.X[:, 0] + number.origin, rows.y)
         assert len(set(rows.y)) == 50
         drawn[rows.y.astype(int)] += 1
@@ -36,7 +36,7 @@ def test_a_file_that_changes_between_readings(tmp_path):
     for changed, word in ((lines[:50], "shrank"), (lines * 2, "grew")):
         table.path.write_text("x,y\n" + "".join(changed))
         with pytest.raises(TableError, match=word):
-            tables.load(table, found_schema, column, 100)
+            tables.load_rows(table, found_schema, column, 100)
 
 
 def test_memory_is_bounded():
@@ -47,13 +47,13 @@ def test_memory_is_bounded():
 
 @pytest.mark.parametrize(("rows", "held_out"), [(10, 2), (50, 10), (100, 20), (150, 20), (1000, 100)])
 def test_rows_are_held_out(rows, held_out):
-    training, validation = tables.split(np.arange(rows, dtype=float), 0.1)
+    training, validation = tables.split_rows(np.arange(rows, dtype=float), 0.1)
     assert len(validation) == held_out
     np.testing.assert_array_equal(np.sort(np.concatenate([training, validation])), np.arange(rows))
 
 
 def test_every_class_is_held_out_in_proportion_and_learnt():
     y = RNG.permutation(np.repeat([0.0, 1, 2, 3], [600, 300, 99, 1]))
-    training, validation = tables.split(y, 0.2, by_class=True)
+    training, validation = tables.split_rows(y, 0.2, by_class=True)
     np.testing.assert_allclose(np.bincount(y[validation].astype(int), minlength=4), [120, 60, 20, 0], atol=1)
     assert set(y[training]) == {0, 1, 2, 3}

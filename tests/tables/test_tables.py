@@ -296,7 +296,7 @@ def read_target(folder: Path, cells: list[str], family: str = "auto") -> tuple:
     found = table_files.survey(table)
     column = tables.find_column(found, "y", family)
     found_schema, _ = tables.find_schema(found, "y")
-    rows = tables.load(table, found_schema, column, column.filled)
+    rows = tables.load_rows(table, found_schema, column, column.filled)
     return tables.make_target(column, rows.y, family)
 
 
@@ -312,7 +312,7 @@ def test_classes_keep_their_names(tmp_path, cells, classes, codes):
     about, y, kind = read_target(tmp_path, cells)
     assert (about.family, about.classes) == ("class", classes)
     np.testing.assert_array_equal(y, codes * 5)
-    assert "y is taken as 2 classes" in tables.description(about, kind)
+    assert "y is taken as 2 classes" in tables.describe_target(about, kind)
     again = about.encode(table_files.cells(pa.array([cells[0], None])), 1)
     np.testing.assert_array_equal(again, [codes[0], np.nan])
     with pytest.raises(TableError, match="'7' in row 4, which is none of the model's classes"):
@@ -322,9 +322,11 @@ def test_classes_keep_their_names(tmp_path, cells, classes, codes):
 def test_numbers_can_be_asked_to_be_classes(tmp_path):
     cells = [str(i % 3) for i in range(30)]
     about, _, kind = read_target(tmp_path, cells)
-    assert about.family == "gaussian" and "--family class" in tables.description(about, kind)
+    assert about.family == "gaussian" and "--family class" in tables.describe_target(about, kind)
     about, _, kind = read_target(tmp_path, cells, "class")
-    assert about.classes == ("0", "1", "2") and tables.description(about, kind) == "y is taken as 3 classes, as asked."
+    assert (
+        about.classes == ("0", "1", "2") and tables.describe_target(about, kind) == "y is taken as 3 classes, as asked."
+    )
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ from support.written_tables import CASES, NAN
 
 from torchnpn import table_files, tables
 from torchnpn.table_files import numerals
-from torchnpn.tables import rewritten
+from torchnpn.tables import decimal_marks
 
 
 def read(path, options):
@@ -44,7 +44,7 @@ def test_a_table_is_read_as_a_person_would(case, tmp_path):
         return
     column = tables.find_column(found, last, "auto")
     schema, _ = tables.find_schema(found, last)
-    rows = tables.load(table.head(found.rows), schema, column, column.filled)
+    rows = tables.load_rows(table.head(found.rows), schema, column, column.filled)
     target, _, _ = tables.make_target(column, rows.y, "auto")
     assert target.family == case.kind
 
@@ -142,10 +142,10 @@ def test_a_new_file_may_be_written_in_another_way(tmp_path, old, new, rows):
         return table_files.open_table(path)
 
     schema, _ = tables.find_schema(table_files.survey(table(old, 30)), "nothing")
-    known = [rewritten.Known(column.name, column.notation, column.origin, column.range) for column in schema.columns]
+    known = [column for column in schema.columns if isinstance(column, tables.Number)]
     other = table(new, rows)
     (batch,) = other.batches()
-    found = rewritten.notations(known, batch, other.delimiter)
+    found = decimal_marks.notations(known, batch, other.delimiter)
     for name, (wanted, _) in values.items():
         read, _ = found[name].read(table_files.cells(batch[name]))
         np.testing.assert_allclose(read.to_numpy(), wanted[:rows])

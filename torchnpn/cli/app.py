@@ -12,12 +12,11 @@ try:
 
     import torchnpn
     from torchnpn.cli import process
+    from torchnpn.cli.commands import evaluate, fit, predict
     from torchnpn.cli.data import data
     from torchnpn.cli.demo import demo
     from torchnpn.cli.errors import OneLineGroup, fail
-    from torchnpn.cli.fit import fit
     from torchnpn.cli.info import info
-    from torchnpn.cli.predict import evaluate, predict
 except ModuleNotFoundError as missing:
     raise SystemExit(f"npn: {missing.name} is not installed. The command needs: pip install 'torchnpn[cli]'") from None
 except KeyboardInterrupt:

@@ -6,7 +6,7 @@ import math
 import re
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, NamedTuple
 
 import typer
 
@@ -40,6 +40,27 @@ Level = Annotated[
 Decimal = Annotated[Mark | None, typer.Option(help="Decimal mark of the numbers; by default detected for each column.")]
 Seed = Annotated[int, typer.Option(min=0, max=2**32 - 1, help="The same seed gives the same model.")]
 Device = Annotated[str, typer.Option(help="auto, cpu, cuda or cuda:N.")]
+
+
+class FitOptions(NamedTuple):
+    """What `npn fit` was asked for, from here to where the work is done."""
+
+    data: Path
+    target: str
+    out: Path
+    family: str
+    drop: list[str]
+    use: list[str]
+    decimal: str | None
+    missing: list[str]
+    hidden: tuple[int, ...] | None
+    epochs: int | None
+    members: int
+    validation: float
+    max_rows: int
+    seed: int
+    device: str
+    report: bool
 
 
 def check_device_name(device: str) -> None:

@@ -5,15 +5,15 @@ from __future__ import annotations
 import tempfile
 import time
 import webbrowser
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from torchnpn.cli.console import bars, say, show
-from torchnpn.cli.errors import USAGE, fail, in_one_line
+from torchnpn.cli.errors import in_one_line, writing
+
+_ADVICE = " Choose another folder with --out."
 
 
 @in_one_line
@@ -25,7 +25,7 @@ def demo(
 
     Needs no download. Writes a table, figures and one HTML report.
     """
-    with _writing(out):
+    with writing(out, _ADVICE):
         out.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryFile(dir=out):  # before a minute's work, not after
             pass
@@ -43,7 +43,7 @@ def demo(
     results = page.Results(*found)
     drawn = {f"{name}.png": plots.png(figure) for name, figure in page.figures(results).items()}
     text = page.html(results, time.perf_counter() - start)
-    with _writing(out):
+    with writing(out, _ADVICE):
         for name, content in {**drawn, "report.html": text.encode()}.items():
             with whole_file(out / name) as file:
                 file.write(content)
@@ -56,12 +56,3 @@ def demo(
     say(f"{report}", style=f"link {report.as_uri()}")
     if open_report:
         webbrowser.open(report.as_uri())
-
-
-@contextmanager
-def _writing(out: Path) -> Iterator[None]:
-    try:
-        yield
-    except OSError as error:
-        reason = error.strerror or type(error).__name__
-        fail(f"cannot write to {out}: {reason}. Choose another folder with --out.", USAGE)

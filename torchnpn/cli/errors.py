@@ -16,36 +16,26 @@ from typing import Any, NoReturn, ParamSpec
 import typer
 from typer.core import TyperGroup
 
-from torchnpn.cli.options import STDOUT
 from torchnpn.report import printable
 
 OTHER, USAGE, INTERRUPTED = 1, 2, 130
+STDOUT = Path("-")
 TRACEBACK = "NPN_TRACEBACK"  # environment variable that asks for the traceback of an unexpected error
 _LONGEST = 1_000  # characters of a line
 _USERS = {  # errors of the file system that another argument would mend
-    errno.ENOENT,
-    errno.EISDIR,
-    errno.ENOTDIR,
-    errno.EEXIST,
-    errno.EACCES,
-    errno.EPERM,
-    errno.EROFS,
-    errno.ENAMETOOLONG,
-    errno.EINVAL,
-    errno.ELOOP,
-    errno.ENXIO,
-    errno.ENODEV,
+    *(errno.ENOENT, errno.EISDIR, errno.ENOTDIR, errno.EEXIST, errno.EACCES, errno.EPERM, errno.EROFS),
+    *(errno.ENAMETOOLONG, errno.EINVAL, errno.ELOOP, errno.ENXIO, errno.ENODEV),
 }
 _NO_MEMORY = "not enough memory. Learn from fewer rows with --max-rows, or with fewer units in --hidden."
 Arguments = ParamSpec("Arguments")
 
 
 class WriteError(Exception):
-    """A file could not be written; carries the path that the user gave."""
+    """A file could not be written; carries the path that the user gave, and what to do."""
 
-    def __init__(self, path: Path, cause: OSError) -> None:
+    def __init__(self, path: Path, cause: OSError, advice: str) -> None:
         super().__init__(path, cause)
-        self.path, self.cause = path, cause
+        self.path, self.cause, self.advice = path, cause, advice
 
 
 class OneLineGroup(TyperGroup):
@@ -66,13 +56,13 @@ class OneLineGroup(TyperGroup):
             if type(error).__name__ == "NoArgsIsHelpError":
                 typer.echo(error.format_message(), err=True)
             else:
-                line(_usage(error))
+                print_to_stderr(_usage(error))
         if status == INTERRUPTED:
-            line("stopped. No file was left half-written.")
+            print_to_stderr("stopped. No file was left half-written.")
         sys.exit(status if isinstance(status, int) else 0)
 
 
-def line(message: str) -> None:
+def print_to_stderr(message: str) -> None:
     """One line on the error stream."""
     text = printable(" ".join(message.split()))
     typer.echo(f"npn: {text if len(text) <= _LONGEST else text[:_LONGEST] + '…'}", err=True)
@@ -80,7 +70,7 @@ def line(message: str) -> None:
 
 def fail(message: str, status: int = USAGE) -> NoReturn:
     """Say what is wrong, in one line, and stop."""
-    line(message)
+    print_to_stderr(message)
     raise typer.Exit(status)
 
 
@@ -105,11 +95,11 @@ def _explained(error: Exception) -> tuple[str, int]:
     """An error in words, and the exit status."""
     if isinstance(error, WriteError):
         name = "the output" if error.path == STDOUT else error.path
-        return f"cannot write {name}: {_reason(error.cause)}.", _status(error.cause)
+        return f"cannot write {name}: {_reason(error.cause)}.{error.advice}", _status(error.cause)
     if isinstance(error, OSError):
         if error.errno is None:
             return str(error), OTHER
-        task = "write the output" if error.filename is None else f"read {_name(error.filename)}"  # files have names
+        task = "write the output" if error.filename is None else f"read {os.fsdecode(error.filename)}"
         return f"cannot {task}: {_reason(error)}.", _status(error)
     if isinstance(error, MemoryError) or (isinstance(error, RuntimeError) and "memory" in str(error).lower()):
         return _NO_MEMORY, USAGE
@@ -119,14 +109,14 @@ def _explained(error: Exception) -> tuple[str, int]:
 
 
 @contextmanager
-def writing(path: Path) -> Iterator[None]:
-    """Errors of the file system are about `path`, whatever file beside it they were met in."""
+def writing(path: Path, advice: str = "") -> Iterator[None]:
+    """Errors of the file system are about `path`, whatever file beside it they were met in; then `advice` follows."""
     try:
         yield
     except BrokenPipeError:
         raise
     except OSError as error:
-        raise WriteError(path, error) from error
+        raise WriteError(path, error, advice) from error
 
 
 def check_writable(path: Path, *inputs: Path) -> None:
@@ -156,11 +146,10 @@ def _suggestion(listed: re.Match[str]) -> str:
     return f". Did you mean {' or '.join(names)}?" if names else ""
 
 
-def _name(path: Any) -> str:
-    return os.fsdecode(path) if isinstance(path, (str, bytes)) else str(path)
-
-
 def _reason(error: OSError) -> str:
+    """What the system said, without what the library made of it."""
+    while isinstance(error.__cause__, OSError):
+        error = error.__cause__
     return error.strerror or type(error).__name__
 
 

@@ -16,14 +16,13 @@ import torch
 from torchnpn import io, table_files, tables
 from torchnpn._files import whole_file
 from torchnpn._text import did_you_mean, shown
-from torchnpn.cli import page
+from torchnpn.cli import fit_report
+from torchnpn.cli.arguments import FitOptions
 from torchnpn.cli.console import bars, say, show_figures
 from torchnpn.cli.errors import fail, writing
-from torchnpn.cli.options import FitOptions
 from torchnpn.estimators import NPNClassifier, NPNRegressor
 from torchnpn.likelihoods import BY_NAME
 from torchnpn.report import printable
-from torchnpn.tables import NLL
 from torchnpn.training import resolve_device
 
 _MOST_WEIGHTS = 20_000_000  # of all networks: a gigabyte with gradients and the optimizer's averages
@@ -53,12 +52,7 @@ class Candidate(NamedTuple):
 
     @property
     def nll(self) -> float:
-        return next(figure.model for figure in self.figures if figure.name == NLL)
-
-    @property
-    def is_worse(self) -> bool:
-        """Whether the baseline is better."""
-        return not any(figure.model < figure.marginal for figure in self.figures if figure.name == NLL)
+        return tables.nll_of(self.figures).model
 
 
 class Attempt(NamedTuple):
@@ -69,14 +63,14 @@ class Attempt(NamedTuple):
     settings: dict[str, Any]
 
 
-def run(options: FitOptions) -> None:
+def fit(options: FitOptions) -> None:
     """Fit, and write the model and the report."""
     _check_device(options.device)
     with bars() as bar:
         read, rows = _read(options, bar("Reading"))
     _check_size(options, read)
     _say_what_was_read(read, len(rows.y), options.max_rows)
-    parts = tables.split(rows.y, options.validation, options.seed, by_class=read.target.is_class)
+    parts = tables.split_rows(rows.y, options.validation, options.seed, by_class=read.target.is_class)
     learn, held_out = (tables.Rows(rows.X[part], rows.y[part]) for part in parts)
     del rows  # half of the memory
     if not len(held_out.y) or learn.y.min() == learn.y.max():
@@ -98,9 +92,9 @@ def run(options: FitOptions) -> None:
         say(note, style=WARNING if record.is_worse else NOTE)
     say(f"Model:  {options.out}")
     if options.report:
-        findings = page.Findings(read.found, read.left_out, read.kind, best.outcome, importance)
+        findings = fit_report.Findings(read.found, read.left_out, read.kind, best.outcome, importance)
         with _warnings_as_notes():
-            text = page.html(fitted, findings)
+            text = fit_report.html(fitted, findings)
         with writing(beside := options.out.with_suffix(".html")), whole_file(beside) as file:
             file.write(text.encode())
         say(f"Report: {beside}")
@@ -120,7 +114,7 @@ def _best(
     best = first = _fitted(target, settings, learn, held_out, bar("Training"))
     tried = []
     for attempt in _attempts(target, options.hidden):
-        if not best.is_worse:
+        if not tables.is_worse(best.figures):
             break
         tried.append(attempt.words)
         simpler = dataclasses.replace(target, family=attempt.family)
@@ -135,7 +129,7 @@ def _best(
         f"{usual}. Also tried: {'; '.join(tried)}. Of these {chosen}. "
         "The held-out rows were used to choose, so the figures are a little too good."
     ]
-    if best.is_worse:
+    if tables.is_worse(best.figures):
         notes.append(
             "Worse than predicting the same distribution for every row: do not rely on this model. "
             "More rows, other columns (--drop) or another --family may help."
@@ -196,7 +190,7 @@ def _read(options: FitOptions, progress: Callable[[float], None]) -> tuple[Data,
     column = tables.find_column(found, name, options.family)
     schema, left_out = tables.find_schema(found, name, use)
     keep = tables.rows_to_keep(column.filled, schema.width, options.max_rows)
-    rows = tables.load(table, schema, column, keep, options.seed, lambda share: progress((1 + share) / 2))
+    rows = tables.load_rows(table, schema, column, keep, options.seed, lambda share: progress((1 + share) / 2))
     target, y, kind = tables.make_target(column, rows.y, options.family)
     return Data(table, found, schema, left_out, target, kind), tables.Rows(rows.X, y)
 
@@ -218,7 +212,7 @@ def _say_what_was_read(read: Data, kept: int, max_rows: int) -> None:
     if kept < filled:
         why = "--max-rows" if kept == max_rows else "with so many columns, more rows do not fit into memory"
         say(f"  a random sample of {kept:,} of the {filled:,} rows is used ({why}).", style=NOTE)
-    say(tables.description(read.target, read.kind))
+    say(tables.describe_target(read.target, read.kind))
 
 
 def _by_reason(left_out: list[tables.LeftOut]) -> dict[str, list[str]]:

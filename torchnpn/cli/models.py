@@ -36,9 +36,8 @@ def describe_network(model: tables.TableModel) -> str:
     """Hidden layers and settings that matter."""
     estimator = model.estimator
     hidden = tuple(getattr(estimator, "hidden_", None) or estimator.hidden or ())
-    layers = f"hidden layers of {', '.join(f'{size:,}' for size in hidden)} units" if hidden else "no hidden layer"
+    some = "no hidden layer" if not hidden else "a hidden layer" if len(hidden) == 1 else "hidden layers"
+    layers = f"{some} of {', '.join(f'{size:,}' for size in hidden)} units" if hidden else some
+    inputs = "1 input" if model.schema.width == 1 else f"{model.schema.width:,} inputs"
     several = f"{estimator.n_estimators} networks, each with " if estimator.n_estimators > 1 else "Network with "
-    return (
-        f"{several}{model.schema.width:,} inputs and {layers}; activation {estimator.activation}, "
-        f"kl_weight {estimator.kl_weight:g}."
-    )
+    return f"{several}{inputs} and {layers}; activation {estimator.activation}, kl_weight {estimator.kl_weight:g}."

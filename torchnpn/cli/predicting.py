@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -15,116 +15,143 @@ from numpy.typing import NDArray
 from torchnpn import table_files, tables
 from torchnpn._text import did_you_mean, shown
 from torchnpn.cli.console import bars, say, show_figures
-from torchnpn.cli.errors import fail, line, writing
+from torchnpn.cli.errors import STDOUT, fail, print_to_stderr, writing
 from torchnpn.cli.models import load_model
-from torchnpn.cli.options import STDOUT, PredictOptions
 
 _MANY_CLASSES, _TOP = 20, 5
 _MARKS = {".": "point", ",": "comma"}
 
 
-def predict(model: Path, data: Path, wanted: PredictOptions) -> None:
-    """Write the table with predictions."""
-    to_csv = wanted.path == STDOUT or table_files.written_format(wanted.path) == "csv"
-    fitted = load_model(model)
-    table = table_files.open_table(data, fitted.schema.names)
-    kept = _kept_columns(table, wanted)
+class Encoded(NamedTuple):
+    """Rows of a file, and the inputs that a model makes of them."""
+
+    model: tables.TableModel  # which reads numbers as the file writes them
+    batch: pa.RecordBatch
+    X: NDArray[np.float32]  # (rows, inputs)
+    first_row: int
+
+
+def predict(
+    model_path: Path, data: Path, out: Path, level: float, keep: list[str] | None, top: int | None, raw: bool
+) -> None:
+    """Write the table with predictions.
+
+    Args:
+        model_path: From `npn fit`.
+        data: The table.
+        out: Where to.
+        level: Of the intervals.
+        keep: Columns of the table to write too; None for all.
+        top: How many of the most likely classes to write, 0 for all; None decides by their number.
+        raw: Write text cells of a CSV file as they are.
+    """
+    to_csv = out == STDOUT or table_files.written_format(out) == "csv"
+    fitted, table = _opened(model_path, data)
+    kept = _kept_columns(table, keep)
     fitted.schema.check(table.names)
-    _say_encoding(table)
-    top = wanted.top if wanted.top is not None else _TOP if len(fitted.target.classes) > _MANY_CLASSES else 0
+    if top is None:
+        top = _TOP if len(fitted.target.classes) > _MANY_CLASSES else 0
     with ExitStack() as stack:
-        progress = stack.enter_context(bars())("Predicting")
-        writer, row, far = None, 1, None
-        for batch in table.batches(progress):
-            if writer is None:
-                fitted = _for_file(fitted, table, batch)
-                numbers = {one.name: one for one in fitted.schema.columns if isinstance(one, tables.Number)}
-            X = fitted.schema.encode(batch, row)
-            far = far or next(fitted.schema.far_outside(X, row), None)
-            predicted = fitted.predict_inputs(X, wanted.level, top)
+        progress, writer = stack.enter_context(bars())("Predicting"), None
+        for model, batch, X, first_row in _encoded(fitted, table, table.batches(progress)):
+            predicted = model.predict_inputs(X, level, top)
             if taken := predicted.keys() & kept:
                 fail(f"the input already has a column {min(taken)!r}. Leave it out with --keep or --bare.")
             if to_csv:
-                columns = {name: table_files.csv_cells(batch[name], name, wanted.raw) for name in kept}
-                new = {name: table_files.csv_cells(_few_digits(x), name, wanted.raw) for name, x in predicted.items()}
+                columns = {name: table_files.csv_cells(batch[name], name, raw) for name in kept}
+                new = {name: table_files.csv_cells(_few_digits(x), name, raw) for name, x in predicted.items()}
             else:
+                numbers = {one.name: one for one in model.schema.columns if isinstance(one, tables.Number)}
                 columns = {name: _as_number(batch[name], numbers.get(name)) for name in kept}
                 new = {name: pa.array(x) for name, x in predicted.items()}
             rows = pa.RecordBatch.from_pydict({**columns, **new})
             if writer is None:  # an error in the first rows leaves an earlier file alone
-                writer = stack.enter_context(_writer(wanted, rows.schema))
-            with writing(wanted.path):
+                writer = stack.enter_context(_writer(out, rows.schema, raw))
+            with writing(out):
                 writer.write(rows)
-            row += batch.num_rows
-    _warn_far_outside(far, table)
-    if wanted.path != STDOUT:
-        say(f"{row - 1:,} rows: {wanted.path}")
+            last_row = first_row + len(X) - 1
+    if out != STDOUT:
+        say(f"{last_row:,} rows: {out}")
 
 
-def evaluate(model: Path, data: Path, level: float) -> None:
+def evaluate(model_path: Path, data: Path, level: float) -> None:
     """Print the figures of a model on a table."""
-    fitted = load_model(model)
-    table = table_files.open_table(data, fitted.schema.names)
+    fitted, table = _opened(model_path, data)
     target = fitted.target
     fitted.schema.check(table.names)
     if target.name not in table.names:
         close = did_you_mean(target.name, table.names)
         fail(f"{table.label} has no column {target.name!r} to compare the predictions with.{close}")
-    _say_encoding(table)
-    outcomes, row, far = [], 1, None
+    outcomes = []
     with bars() as bar:
-        for batch, is_last in table_files.with_last(table.batches(bar("Predicting"))):
-            if is_last and (word := table_files.total_in_last_row(table, batch)):
-                line(f"note: the last row of {table.label} is a total ({shown(word)}), and is not used.")
-                batch = batch.slice(0, batch.num_rows - 1)
-            if row == 1:
-                fitted = _for_file(fitted, table, batch)
-                target = fitted.target
-            found = table_files.cells(batch[target.name], fitted.schema.missing)
+        batches = table_files.batches_without_total(
+            table,
+            bar("Predicting"),
+            lambda word: print_to_stderr(
+                f"note: the last row of {table.label} is a total ({shown(word)}), and is not used."
+            ),
+        )
+        for model, batch, X, first_row in _encoded(fitted, table, batches):
+            found = table_files.cells(batch[target.name], model.schema.missing)
             if found is None:
                 fail(f"column {target.name!r} holds {batch[target.name].type}; expected numbers or text.")
-            y = target.encode(found, row)
+            y = model.target.encode(found, first_row)
             there = ~np.isnan(y)
-            X = fitted.schema.encode(batch, row)
-            far = far or next(fitted.schema.far_outside(X, row), None)
             if there.any():
-                outcomes.append(tables.outcome(fitted.estimator, target, X[there], y[there], level))
-            row += batch.num_rows
+                outcomes.append(tables.outcome(model.estimator, model.target, X[there], y[there], level))
+            last_row = first_row + len(X) - 1
     if not outcomes:
-        fail(f"the target {target.name!r} is missing in all {row - 1:,} rows of {table.label}.")
-    _warn_far_outside(far, table)
-    found_all = tables.joined(outcomes)
-    say(f"{table.name}: {len(found_all.y):,} rows with a target, of {row - 1:,}.")
-    figures = tables.figures(found_all, tables.marginal_outcome(target, found_all.y, level), level)
+        fail(f"the target {target.name!r} is missing in all {last_row:,} rows of {table.label}.")
+    every = tables.join_outcomes(outcomes)
+    say(f"{table.name}: {len(every.y):,} rows with a target, of {last_row:,}.")
+    figures = tables.figures(every, tables.marginal_outcome(target, every.y, level), level)
     show_figures(figures)
-    if tables.Record(table.name, 0, row - 1, figures).is_worse:
+    if tables.is_worse(figures):
         say("Worse on these rows than predicting the same distribution for every row.", style="bold red")
 
 
+def _opened(model_path: Path, data: Path) -> tuple[tables.TableModel, table_files.Table]:
+    model = load_model(model_path)
+    table = table_files.open_table(data, model.schema.names)
+    if table.note:
+        print_to_stderr(f"note: {table.label} is {table.note}.")  # the table itself may be printed
+    return model, table
+
+
+def _encoded(
+    model: tables.TableModel, table: table_files.Table, batches: Iterable[pa.RecordBatch]
+) -> Iterator[Encoded]:
+    """Batches of a table as a model reads them; notes what is unlike the rows that it was trained on."""
+    row, far = 1, None
+    for batch in batches:
+        if row == 1:
+            model = _for_file(model, table, batch)
+        X = model.schema.encode(batch, row)
+        far = far or next(model.schema.far_outside(X, row), None)
+        yield Encoded(model, batch, X, row)
+        row += batch.num_rows
+    _warn_far_outside(far, table)
+
+
 @contextmanager
-def _writer(wanted: PredictOptions, schema: pa.Schema) -> Iterator[table_files.Writer]:
-    if wanted.path == STDOUT:
-        with writing(STDOUT):
-            yield table_files.CsvWriter(sys.stdout.buffer, schema, raw=wanted.raw)
+def _writer(out: Path, schema: pa.Schema, raw: bool) -> Iterator[table_files.Writer]:
+    with writing(out):
+        if out == STDOUT:
+            yield table_files.CsvWriter(sys.stdout.buffer, schema, raw=raw)
             sys.stdout.buffer.flush()
-        return
-    with writing(wanted.path), table_files.table_writer(wanted.path, schema, wanted.raw) as writer:
-        yield writer
+        else:
+            with table_files.table_writer(out, schema, raw) as writer:
+                yield writer
 
 
-def _kept_columns(table: table_files.Table, wanted: PredictOptions) -> list[str]:
-    keep = list(map(table.column, wanted.keep))
-    for name in keep:
+def _kept_columns(table: table_files.Table, keep: list[str] | None) -> list[str]:
+    if keep is None:
+        return list(table.names)
+    for name in (names := list(dict.fromkeys(map(table.column, keep)))):
         if name not in table.names:
             close = did_you_mean(name, table.names)
             fail(f"{table.label} has no column {shown(name)} to keep.{close}")
-    return [] if wanted.bare else list(dict.fromkeys(keep)) or list(table.names)
-
-
-def _say_encoding(table: table_files.Table) -> None:
-    """On the error stream: the table itself may be printed."""
-    if table.note:
-        line(f"note: {table.label} is {table.note}.")
+    return names
 
 
 def _for_file(fitted: tables.TableModel, table: table_files.Table, batch: pa.RecordBatch) -> tables.TableModel:
@@ -138,7 +165,7 @@ def _for_file(fitted: tables.TableModel, table: table_files.Table, batch: pa.Rec
     if changed:
         name, mark = next(iter(changed.items()))
         more = f" and {len(changed) - 1} more" if len(changed) > 1 else ""
-        line(f"note: {table.label} writes {shown(name)}{more} with a decimal {_MARKS[mark]}.")
+        print_to_stderr(f"note: {table.label} writes {shown(name)}{more} with a decimal {_MARKS[mark]}.")
     return adapted
 
 
@@ -147,7 +174,7 @@ def _warn_far_outside(far: tables.FarOutside | None, table: table_files.Table) -
     if far is None or far.column.range is None:
         return
     value, low, high = map(tables.people_read, (far.value, *far.column.range))
-    line(
+    print_to_stderr(
         f"note: {table.label}: {shown(far.column.name)} is {value} in row {far.row:,}, far outside the training "
         f"values ({low} to {high}). Check units and decimal marks; predictions for such rows are unreliable."
     )

@@ -12,7 +12,7 @@ from importlib.util import find_spec
 from types import FrameType
 from typing import Any, NoReturn
 
-from torchnpn.cli.errors import OTHER, line
+from torchnpn.cli.errors import OTHER, print_to_stderr
 
 
 @contextmanager
@@ -21,7 +21,7 @@ def prepared() -> Iterator[None]:
     _open_closed_streams()
     for needed in ("matplotlib", "pyarrow"):
         if find_spec(needed) is None:  # said now, before any work is done
-            line(f"{needed} is not installed. The command needs: pip install 'torchnpn[cli]'")
+            print_to_stderr(f"{needed} is not installed. The command needs: pip install 'torchnpn[cli]'")
             sys.exit(OTHER)
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
@@ -43,13 +43,13 @@ def prepared() -> Iterator[None]:
         sys.exit(OTHER)
     except OSError as error:
         _discard_output()
-        line(f"cannot write the output: {error.strerror or type(error).__name__}.")
+        print_to_stderr(f"cannot write the output: {error.strerror or type(error).__name__}.")
         sys.exit(OTHER)
 
 
 def _stop(number: int, frame: FrameType | None) -> NoReturn:
     """As for Ctrl-C: temporary files are deleted on the way out."""
-    line("stopped by a signal. No file was left half-written.")
+    print_to_stderr("stopped by a signal. No file was left half-written.")
     sys.exit(128 + number)
 
 
@@ -75,4 +75,4 @@ def _discard_output() -> None:
 
 
 def _say_in_one_line(message: Warning | str, *_: Any, **__: Any) -> None:
-    line(f"note: {message}")
+    print_to_stderr(f"note: {message}")

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from torchnpn._files import opened, whole_file
+from torchnpn._files import open_plain_file, whole_file
 
 MOST_ARRAYS = 1_000
 SMALL = 32 << 20  # bytes that any file may expand to
@@ -52,7 +52,7 @@ def read(path: Path) -> Arrays:
         ValueError: If the file is damaged, no `.npz` file of plain arrays, or made to be far larger than it looks.
     """
     try:
-        with opened(path) as file, zipfile.ZipFile(file) as archive:
+        with open_plain_file(path) as file, zipfile.ZipFile(file) as archive:
             _check_sizes(archive, path.stat().st_size)
             return {entry.filename.removesuffix(".npy"): _array(archive.read(entry)) for entry in archive.infolist()}
     except _DAMAGE as error:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any, NamedTuple
 
 from torch.nn import Module
@@ -35,55 +36,39 @@ def _linear_family(module: nn.Linear) -> str:
     return _family_name(module.weight.family)
 
 
-def _size(name: str) -> Argument:
-    return Argument(lambda module: int(getattr(module, name)), checks.size)
+_BY_TYPE: dict[type, Argument] = {  # what becomes of the attribute of a module
+    int: Argument(int, checks.size),
+    float: Argument(float, checks.number),
+    tuple: Argument(list, checks.sizes),
+    dict: Argument(lambda constants: {name: float(value) for name, value in constants.items()}, checks.mapping),
+    ExponentialFamily: Argument(_family_name, checks.family),
+}
 
 
-def _number(name: str, check: checks.Check = checks.number) -> Argument:
-    return Argument(lambda module: float(getattr(module, name)), check)
+def _attributes(**types: type) -> dict[str, Argument]:
+    """Arguments that a module keeps under their own names."""
+    return {name: _attribute(name, *_BY_TYPE[of]) for name, of in types.items()}
+
+
+def _attribute(name: str, read: Callable[[Any], Any], check: checks.Check) -> Argument:
+    return Argument(lambda module: read(getattr(module, name)), check)
 
 
 def _constants(*names: str) -> dict[str, Argument]:
-    """Arguments of an activation that are numbers."""
-
-    def reader(name: str) -> Callable[[Any], float]:
-        return lambda module: float(module.constants[name])
-
-    return {name: Argument(reader(name), checks.number) for name in names}
+    """Arguments of an activation, which are numbers."""
+    return {name: Argument(partial(_constant, name), checks.number) for name in names}
 
 
-_READ: dict[type, Callable[[Any], Any]] = {
-    int: int,
-    float: float,
-    tuple: list,
-    dict: lambda constants: {name: float(value) for name, value in constants.items()},
-    ExponentialFamily: _family_name,
-}
-_CHECKS: dict[type, checks.Check] = {
-    int: checks.size,
-    float: checks.number,
-    tuple: checks.sizes,
-    dict: checks.mapping,
-    ExponentialFamily: checks.family,
-}
-
-
-def _of_likelihood(kind: type[likelihoods.Likelihood]) -> dict[str, Argument]:
-    """What a likelihood says of its arguments."""
-
-    def argument(name: str, of: type) -> Argument:
-        return Argument(lambda module: _READ[of](getattr(module, name)), _CHECKS[of])
-
-    return {name: argument(name, of) for name, of in kind.arguments.items()}
+def _constant(name: str, module: nn.Activation) -> float:
+    return float(module.constants[name])
 
 
 ARGUMENTS: dict[type[Module], dict[str, Argument]] = {
     nn.Linear: {
-        "in_features": _size("in_features"),
-        "out_features": _size("out_features"),
+        **_attributes(in_features=int, out_features=int),
         "bias": Argument(lambda module: module.bias is not None, checks.flag),
         "family": Argument(_linear_family, checks.family),
-        "replicas": Argument(lambda module: list(module.replicas), checks.sizes),
+        **_attributes(replicas=tuple),
     },
     nn.MeanAndNoise: {
         "in_features": Argument(lambda module: module.mean.in_features, checks.size),
@@ -95,19 +80,19 @@ ARGUMENTS: dict[type[Module], dict[str, Argument]] = {
     nn.Hardtanh: _constants("lower", "upper"),
     nn.ELU: _constants("alpha"),
     nn.Saturating: {
-        "family": Argument(lambda module: _family_name(module.family), checks.family),
-        "tau": _number("tau", checks.tau),
-        "r": _number("r"),
+        **_attributes(family=ExponentialFamily),
+        "tau": _attribute("tau", float, checks.tau),
+        **_attributes(r=float),
         "q": Argument(lambda module: None if module.q is None else float(module.q), checks.number_or_none),
     },
-    nn.Power: {"tau": _number("tau", checks.tau)},
+    nn.Power: {"tau": _attribute("tau", float, checks.tau)},
     nn.Bernoulli: {},
-    nn.Dropout: {"p": _number("p")},
-    nn.AnalyticDropout: {"p": _number("p")},
-    nn.MaskedUnits: {"p": _number("p")},
-    nn.InputNoise: {"variance": _number("variance")},
+    nn.Dropout: _attributes(p=float),
+    nn.AnalyticDropout: _attributes(p=float),
+    nn.MaskedUnits: _attributes(p=float),
+    nn.InputNoise: _attributes(variance=float),
     nn.Flatten: {},
     nn.Complement: {},
-    **{kind: _of_likelihood(kind) for kind in likelihoods.ALL},
+    **{kind: _attributes(**kind.arguments) for kind in likelihoods.ALL},
 }
 BY_NAME: dict[str, type[Module]] = {kind.__name__: kind for kind in (nn.Sequential, *ARGUMENTS)}

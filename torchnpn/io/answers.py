@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import numpy as np
@@ -24,25 +25,10 @@ def check_answers(model: Any) -> None:
         raise ValueError("it predicts numbers that are not finite")
 
 
-def _of_regressor(model: Any) -> list[Array]:
-    predictive = model.predict_dist(_rows(model.inputs_))
-    return [predictive.mean, predictive.std]
-
-
-def _of_classifier(model: Any) -> list[Array]:
-    return [model.predict_proba(_rows(model.inputs_))]
-
-
-def _of_autoencoder(model: Any) -> list[Array]:
-    return list(model.transform_dist(_rows(model.inputs_)))
-
-
-def _of_documents(model: Any) -> list[Array]:
-    return list(model.transform_dist(np.eye(2, model.n_features_in_)))
-
-
-def _of_logistic(model: Any) -> list[Array]:
-    return [model.predict_proba(np.zeros((1, model.n_features_in_)))]
+def _rows(inputs: Any) -> Array:  # (3, features)
+    """The mean of the training rows, and a standard deviation to either side."""
+    rows: Array = inputs.center + np.array([[0.0], [-1.0], [1.0]]) * inputs.scale
+    return rows
 
 
 def _of_links(model: Any) -> list[Array]:
@@ -50,17 +36,16 @@ def _of_links(model: Any) -> list[Array]:
     return [model.predict_proba([(0, last), (last, last // 2)])]
 
 
-_ANSWERS = {
+def _of_regressor(model: Any) -> list[Array]:
+    predictive = model.predict_dist(_rows(model.inputs_))
+    return [predictive.mean, predictive.std]
+
+
+_ANSWERS: dict[str, Callable[[Any], Iterable[Array]]] = {
     "NPNRegressor": _of_regressor,
-    "NPNClassifier": _of_classifier,
-    "NPNAutoencoder": _of_autoencoder,
-    "DocumentAutoencoder": _of_documents,
-    "BayesianLogisticRegression": _of_logistic,
+    "NPNClassifier": lambda model: [model.predict_proba(_rows(model.inputs_))],
+    "NPNAutoencoder": lambda model: model.transform_dist(_rows(model.inputs_)),
+    "DocumentAutoencoder": lambda model: model.transform_dist(np.eye(2, model.n_features_in_)),
+    "BayesianLogisticRegression": lambda model: [model.predict_proba(np.zeros((1, model.n_features_in_)))],
     "LinkPredictor": _of_links,
 }
-
-
-def _rows(inputs: Any) -> Array:  # (3, features)
-    """The mean of the training rows, and a standard deviation to either side."""
-    rows: Array = inputs.center + np.array([[0.0], [-1.0], [1.0]]) * inputs.scale
-    return rows

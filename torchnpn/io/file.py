@@ -19,7 +19,7 @@ import torch
 from safetensors import SafetensorError
 from torch import Tensor
 
-from torchnpn._files import opened, whole_file
+from torchnpn._files import open_plain_file, whole_file
 from torchnpn.io import checks
 
 LARGEST_HEADER = 16 * 2**20  # bytes
@@ -55,7 +55,7 @@ def read_header(path: Path) -> Header:
     Raises:
         ValueError: If it is no such file.
     """
-    with opened(path) as file:
+    with open_plain_file(path) as file:
         return _header(file)[0]
 
 
@@ -66,7 +66,7 @@ def read(path: Path) -> tuple[dict[str, Any], dict[str, Tensor]]:
         ValueError: If it is no such file, or damaged.
     """
     try:
-        with opened(path) as file:
+        with open_plain_file(path) as file:
             header, text = _header(file)
             if file.seek(0, os.SEEK_END) > _memory():
                 raise MemoryError

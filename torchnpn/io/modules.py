@@ -20,7 +20,7 @@ from torchnpn.families import checks as family_checks
 from torchnpn.io import checks
 from torchnpn.io.allowed import ARGUMENTS, BY_NAME
 from torchnpn.io.file import MOST_ELEMENTS
-from torchnpn.io.fit import check_activation, check_sizes
+from torchnpn.io.sizes import check_activation, check_sizes
 from torchnpn.moments import Moments
 
 DEEPEST_NETWORK = 16  # Sequentials within each other

@@ -31,7 +31,7 @@ from torchnpn.table_files.numerals import (
     without_unit,
 )
 from torchnpn.table_files.read import Progress, Table, cells, no_progress
-from torchnpn.table_files.totals import total_in_last_row, with_last
+from torchnpn.table_files.totals import batches_without_total
 
 _MOST_VALUES = 10_000  # different texts of a column that are counted
 _MOST_ODD = 20  # different words among numbers that can be taken for missing cells
@@ -236,11 +236,8 @@ def survey(
         numbers: Columns that are numbers though they have leading zeros.
     """
     columns = {name: Column(name) for name in table.names if name not in drop}
-    unreadable, rows = {}, 0
-    total = None
-    for batch, is_last in with_last(table.batches(progress)):
-        if is_last and (total := total_in_last_row(table, batch)):
-            batch = batch.slice(0, batch.num_rows - 1)
+    unreadable, rows, totals = {}, 0, list[str]()
+    for batch in batches_without_total(table, progress, totals.append):
         for name, kind in zip(batch.schema.names, batch.schema.types, strict=True):
             if name in columns:
                 if (found := cells(batch[name], missing)) is None:
@@ -250,7 +247,7 @@ def survey(
                     columns[name].add(found, rows + 1)
         rows += batch.num_rows
     settle(columns.values(), decimal, table.delimiter, missing, numbers)
-    return Survey(rows, columns, unreadable, tuple(missing), total)
+    return Survey(rows, columns, unreadable, tuple(missing), totals[0] if totals else None)
 
 
 def settle(

@@ -18,9 +18,10 @@ import pyarrow.csv
 import pyarrow.parquet
 
 from torchnpn._text import shown
-from torchnpn.table_files import excel, headerless, text
+from torchnpn.table_files import excel, headerless
 from torchnpn.table_files.errors import TableError
 from torchnpn.table_files.formats import is_gzip, table_format
+from torchnpn.table_files.layout import Layout, check_names, count, find_layout, headerless_note, names_of
 from torchnpn.table_files.numerals import MISSING, blanked
 from torchnpn.table_files.spool import is_pipe, spooled
 
@@ -42,7 +43,7 @@ class Table:
     names: tuple[str, ...]
     types: tuple[pa.DataType, ...]  # all text where the file is no Parquet file
     label: str  # what to call it in messages
-    layout: text.Layout | None = None  # of a text file
+    layout: Layout | None = None  # of a text file
     has_header: bool = True  # False where the first row holds data, and the names are column_1, column_2, …
     rows: int | None = None  # only so many are read; None for all
     spool: IO[bytes] | None = field(default=None, repr=False)  # keeps a temporary file alive
@@ -83,7 +84,7 @@ class Table:
         """What is worth a word about how the file is written, to follow "is"."""
         if self.layout is not None:
             return self.layout.note
-        return "" if self.has_header else text.headerless_note(len(self.names))
+        return "" if self.has_header else headerless_note(len(self.names))
 
 
 def open_table(path: Path, names: Sequence[str] = ()) -> Table:
@@ -109,7 +110,7 @@ def _opened(path: Path, label: str, spool: IO[bytes] | None, expected: Sequence[
     if kind == "parquet":
         with _explained(path, label), open(path, "rb") as content, pa.parquet.ParquetFile(content) as file:
             schema = file.schema_arrow
-        text.check_names(tuple(schema.names), label)
+        check_names(tuple(schema.names), label)
         if not schema.names:
             raise TableError(f"{label} has no columns.")
         return Table(path, tuple(schema.names), tuple(schema.types), label, spool=spool)
@@ -121,9 +122,9 @@ def _opened(path: Path, label: str, spool: IO[bytes] | None, expected: Sequence[
         header = tuple(first[0]) if has_header else headerless.numbered(max(map(len, first)))
     else:
         with _explained(path, label):
-            layout = text.find_layout(path, label, expected)
+            layout = find_layout(path, label, expected)
         header, has_header = layout.header, layout.has_header
-    names = text.names_of(header, label)
+    names = names_of(header, label)
     return Table(path, names, (pa.string(),) * len(names), label, layout, has_header, spool=spool)
 
 
@@ -189,7 +190,7 @@ def _csv_batches(table: Table, progress: Progress) -> Iterator[pa.RecordBatch]:
 def _check_last_cell(batch: pa.RecordBatch | None, table: Table) -> None:
     """A quotation mark that never closes puts the rest of a file into one cell, and leaves an odd number of marks."""
     last = batch.column(batch.num_columns - 1)[-1].as_py() if batch is not None and batch.num_rows else None
-    if last and "\n" in last and text.count(table.path, b'"') % 2:
+    if last and "\n" in last and count(table.path, b'"') % 2:
         line = shown(last.splitlines()[0])
         raise TableError(
             f"{table.label}: a quotation mark before {line} never closes, and takes in all lines that follow."
@@ -197,7 +198,7 @@ def _check_last_cell(batch: pa.RecordBatch | None, table: Table) -> None:
 
 
 def _csv_reader(
-    file: BinaryIO, path: Path, layout: text.Layout, ragged: list[pa.csv.InvalidRow]
+    file: BinaryIO, path: Path, layout: Layout, ragged: list[pa.csv.InvalidRow]
 ) -> pa.csv.CSVStreamingReader:
     """A reader that takes all columns as text, and adds to `ragged` the row that it fails on."""
 
@@ -231,16 +232,10 @@ def _explained(path: Path, label: str, ragged: Sequence[pa.csv.InvalidRow] = ())
         raise _not_gzip(label) from None
     except csv.Error as error:
         raise TableError(f"{label} cannot be read: {error}.") from None
-    except pa.ArrowException as error:
+    except (pa.ArrowException, OSError) as error:
         if isinstance(error, OSError) and error.errno is not None:
             raise
-        if is_gzip(path) and "zlib" in str(error):
-            raise _not_gzip(label) from None
-        raise TableError(f"{label}{_reason(str(error), ragged)}") from None
-    except OSError as error:
-        if error.errno is not None:
-            raise
-        if is_gzip(path):
+        if is_gzip(path) and (isinstance(error, OSError) or "zlib" in str(error)):
             raise _not_gzip(label) from None
         raise TableError(f"{label}{_reason(str(error), ragged)}") from None
 

@@ -2,33 +2,39 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterator
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from torchnpn.table_files.numerals import TOTALS
-from torchnpn.table_files.read import Table, cells
+from torchnpn.table_files.read import Progress, Table, cells
 
 
-def with_last(batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[pa.RecordBatch, bool]]:
-    """Batches, each with whether it is the last one."""
-    before = None
-    for batch in batches:
-        if before is not None:
-            yield before, False
-        before = batch
-    if before is not None:
-        yield before, True
-
-
-def total_in_last_row(table: Table, batch: pa.RecordBatch) -> str | None:
-    """The word for a total in the last row, such as Summe, where no other row has it; None where there is none.
+def batches_without_total(
+    table: Table, progress: Progress, on_total: Callable[[str], object]
+) -> Iterator[pa.RecordBatch]:
+    """The batches of a table without a last row that is a total.
 
     Args:
         table: The file.
-        batch: Its last rows.
+        progress: Called with the share of the file that is read.
+        on_total: Called with the word that shows that the last row is a total, if it is one.
     """
+    before = None
+    for batch in table.batches(progress):
+        if before is not None:
+            yield before
+        before = batch
+    if before is not None:
+        if word := _total_in_last_row(table, before):
+            on_total(word)
+            before = before.slice(0, before.num_rows - 1)
+        yield before
+
+
+def _total_in_last_row(table: Table, batch: pa.RecordBatch) -> str | None:
+    """The word for a total in the last row of these, such as Summe, where no other row of the table has it."""
     for name in batch.schema.names:
         found = cells(batch[name].slice(batch.num_rows - 1))
         text = found[0].as_py() if found is not None and pa.types.is_string(found.type) else None

@@ -54,9 +54,8 @@ def csv_cells(column: pa.Array, name: str, raw: bool = False) -> pa.Array:
         raise TableError(
             f"Column {shown(name)} holds {kind}, which CSV cannot hold. Choose columns with --keep, or write Parquet."
         ) from None
-    if raw or not _is_text(kind):
-        return texts
-    return _as_a_cell(texts)
+    harmless = raw or pa.types.is_temporal(kind) or pa.types.is_decimal(kind)
+    return texts if harmless else _as_a_cell(texts)
 
 
 def rounded(values: NDArray[np.float64], digits: int = DIGITS) -> NDArray[np.float64]:
@@ -67,10 +66,6 @@ def rounded(values: NDArray[np.float64], digits: int = DIGITS) -> NDArray[np.flo
         result = np.rint(values * small / large) * large / small
     usual = np.isfinite(result) & (np.abs(power) <= 22)
     return np.where(usual, result, values)
-
-
-def _is_text(kind: pa.DataType) -> bool:
-    return not (pa.types.is_temporal(kind) or pa.types.is_decimal(kind))
 
 
 def _as_a_cell(texts: pa.Array) -> pa.Array:
@@ -123,7 +118,7 @@ def table_writer(path: Path, schema: pa.Schema, raw: bool = False) -> Iterator[W
     with ExitStack() as stack:
         file = stack.enter_context(_output(path))
         if kind == "parquet":
-            yield _Parquet(stack.enter_context(pa.parquet.ParquetWriter(file, schema)))
+            yield stack.enter_context(pa.parquet.ParquetWriter(file, schema))
         else:
             text = stack.enter_context(gzip.GzipFile("", "wb", fileobj=file, mtime=0)) if is_gzip(path) else file
             yield CsvWriter(text, schema, "\t" if ".tsv" in path.name.lower() else ",", raw)
@@ -154,11 +149,3 @@ class CsvWriter:
         options = pa.csv.WriteOptions(include_header=False, delimiter=self.delimiter, quoting_style=quoting)
         pa.csv.write_csv(batch, buffer, options)
         return buffer.getvalue()
-
-
-class _Parquet:
-    def __init__(self, writer: pa.parquet.ParquetWriter) -> None:
-        self.writer = writer
-
-    def write(self, batch: pa.RecordBatch) -> None:
-        self.writer.write_batch(batch)

@@ -1,17 +1,24 @@
 """From the columns of a table to a model of one of them: schema, target, rows to learn from, test, record."""
 
-from torchnpn.tables.evaluation import ClassOutcome, NumberOutcome, Outcome, figures, joined, marginal_outcome, outcome
-from torchnpn.tables.holdout import split
+from torchnpn.tables.evaluation import (
+    ClassOutcome,
+    NumberOutcome,
+    Outcome,
+    figures,
+    join_outcomes,
+    marginal_outcome,
+    outcome,
+)
 from torchnpn.tables.importance import Importance, permutation_importance
 from torchnpn.tables.model import TableModel, uncertainty
-from torchnpn.tables.record import Figure, Record, people_read
-from torchnpn.tables.sample import Rows, load, rows_to_keep
+from torchnpn.tables.record import Figure, Record, is_worse, nll_of, people_read
+from torchnpn.tables.rows import Rows, load_rows, rows_to_keep, split_rows
 from torchnpn.tables.schema import Category, FarOutside, LeftOut, Number, Schema, find_schema
 from torchnpn.tables.target import (
     CLASS,
     Kind,
     Target,
-    description,
+    describe_target,
     find_column,
     find_kind,
     make_target,
@@ -35,23 +42,22 @@ __all__ = [
     "Schema",
     "TableModel",
     "Target",
-    "description",
+    "describe_target",
     "figures",
     "find_column",
     "find_kind",
     "find_schema",
-    "joined",
-    "load",
+    "is_worse",
+    "join_outcomes",
+    "load_rows",
     "make_target",
     "marginal",
     "marginal_outcome",
+    "nll_of",
     "outcome",
     "people_read",
     "permutation_importance",
     "rows_to_keep",
-    "split",
+    "split_rows",
     "uncertainty",
 ]
-
-# For other packages of torchnpn:
-from torchnpn.tables.record import NLL as NLL

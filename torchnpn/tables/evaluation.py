@@ -80,7 +80,7 @@ def outcome(estimator: NPNRegressor | NPNClassifier, target: Target, X: Array, y
     parts = [slice(start, start + size) for start in range(0, len(y), size)]
     if isinstance(estimator, NPNClassifier):
         return ClassOutcome(y.astype(np.int64), np.concatenate([estimator.predict_proba(X[part]) for part in parts]))
-    return joined([_numbers(estimator.predict_dist(X[part]), target, y[part], level) for part in parts])
+    return join_outcomes([_numbers(estimator.predict_dist(X[part]), target, y[part], level) for part in parts])
 
 
 def rows_at_once(estimator: NPNRegressor | NPNClassifier) -> int:
@@ -106,7 +106,7 @@ def figures(model: Outcome, marginal: Outcome, level: float = 0.9) -> tuple[Figu
     return tuple(Figure(name, value, beside[name][0], share) for name, (value, share) in model.measures(level).items())
 
 
-def joined(parts: Sequence[Outcome]) -> Outcome:
+def join_outcomes(parts: Sequence[Outcome]) -> Outcome:
     """Outcomes of several batches as one."""
     return type(parts[0])(*map(np.concatenate, zip(*parts, strict=True)))
 

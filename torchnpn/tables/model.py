@@ -11,9 +11,9 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from torchnpn.estimators import NPNClassifier, NPNRegressor
+from torchnpn.tables.decimal_marks import notations
 from torchnpn.tables.evaluation import rows_at_once
 from torchnpn.tables.record import Record
-from torchnpn.tables.rewritten import Known, notations
 from torchnpn.tables.schema import Number, Schema
 from torchnpn.tables.target import Target
 
@@ -47,13 +47,9 @@ class TableModel:
             delimiter: What stands between its cells.
         """
         schema, target = self.schema, self.target
-        known = [
-            Known(column.name, column.notation, column.origin, column.range)
-            for column in schema.columns
-            if isinstance(column, Number)
-        ]
+        known = [column for column in schema.columns if isinstance(column, Number)]
         if target.of_numbers:
-            known.append(Known(target.name, target.notation, 0.0 if target.is_class else target.marginal[0], None))
+            known.append(Number(target.name, 0.0 if target.is_class else target.marginal[0], target.notation))
         found = notations(known, batch, delimiter, schema.missing)
         columns = [
             dataclasses.replace(column, notation=found[column.name])

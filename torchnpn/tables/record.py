@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 NLL = "NLL (nats)"
@@ -9,9 +10,9 @@ _LESS_IS_BETTER = {"RMSE", NLL, "CRPS", "error rate", "Brier score"}
 
 
 def people_read(number: float) -> str:
-    """A number with about four digits, and without a power of ten where it can be avoided: 10,460, not 1.046e+04."""
+    """A number with about four digits, and without a power of ten where it can be avoided: 1987 and 10,460."""
     size = abs(number)
-    return f"{number:,.0f}" if 1_000 <= size < 1e15 else f"{number:.4g}"
+    return f"{number:,.0f}" if 9_999.5 <= size < 1e15 else f"{number:.4g}"
 
 
 class Figure(NamedTuple):
@@ -39,6 +40,16 @@ class Figure(NamedTuple):
         return self.model < self.marginal
 
 
+def nll_of(figures: Sequence[Figure]) -> Figure:
+    """The figure that models are compared by."""
+    return next(figure for figure in figures if figure.name == NLL)
+
+
+def is_worse(figures: Sequence[Figure]) -> bool:
+    """Whether the baseline gives the true values a higher likelihood."""
+    return any(figure.name == NLL and not figure.model < figure.marginal for figure in figures)
+
+
 class Record(NamedTuple):
     """Where a model comes from."""
 
@@ -50,8 +61,7 @@ class Record(NamedTuple):
 
     @property
     def is_worse(self) -> bool:
-        """Whether the baseline gives the true values a higher likelihood."""
-        return any(figure.name == NLL and not figure.model < figure.marginal for figure in self.figures)
+        return is_worse(self.figures)
 
     def state(self) -> dict[str, Any]:
         """Plain values, for a model file."""

@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 
 from torchnpn._text import did_you_mean, shown
 from torchnpn.table_files import USUAL_NOTATION, Column, Notation, Survey, TableError, cells, column_numbers
-from torchnpn.tables.rewritten import FAR_RANGES
 
+FAR_RANGES = 10  # a number further outside the training values than so many of their ranges is suspicious
 MOST_CATEGORIES = 64  # of a column; the rest share one input, "other"
 _IDENTIFIER = re.compile(
     r"(?i)(.*[\W_])?(id|uuid|guid|key|index|idx|rowid|row|rownum|row ?number|record|serial|no|nr|num|number)\W*|"

@@ -226,7 +226,7 @@ def marginal(target: Target, values: Array) -> tuple[float, ...]:
     return float(values.mean()), float(values.var())
 
 
-def description(target: Target, kind: Kind) -> str:
+def describe_target(target: Target, kind: Kind) -> str:
     """What the target was taken for, and how to say otherwise."""
     if target.is_class:
         what = f"{len(target.classes)} classes"

@@ -1,4 +1,4 @@
-"""The rows to learn from: at most so many as fit, drawn evenly from the whole file."""
+"""The rows to learn from, at most so many as fit, drawn evenly from the whole file; and those to test on."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from torchnpn.table_files import Column, Progress, Table, TableError, cells, no_
 from torchnpn.tables.schema import Schema
 from torchnpn.tables.target import CLASS, Target
 
+Indices = NDArray[np.intp]
 _MOST_CELLS = 250_000_000  # of all inputs together: 1 GB in float32
 
 
@@ -26,7 +27,7 @@ def rows_to_keep(available: int, width: int, max_rows: int) -> int:
     return min(available, max_rows, max(_MOST_CELLS // width, 1))
 
 
-def load(
+def load_rows(
     table: Table, schema: Schema, column: Column, keep: int, seed: int = 0, progress: Progress = no_progress
 ) -> Rows:
     """Read a file once more, and keep a uniform sample of the rows that have a target.
@@ -56,6 +57,32 @@ def load(
     if kept < keep:
         raise TableError(f"{table.label} shrank while it was read. Start again.")
     return Rows(X, y)
+
+
+def split_rows(y: NDArray[np.float64], share: float, seed: int = 0, by_class: bool = False) -> tuple[Indices, Indices]:
+    """Numbers of the training rows and of the validation rows.
+
+    A share of the rows is held out, but at least 20 of them, or a fifth where there are fewer than 100.
+
+    Args:
+        y: Targets.
+        share: Of the rows, to hold out.
+        seed: Decides which.
+        by_class: Hold out the same share of each class, and never a class's only row.
+    """
+    count = max(round(share * len(y)), min(20, len(y) // 5))
+    order = np.random.default_rng(seed).permutation(len(y))
+    if by_class:
+        first = np.unique(y[order], return_index=True)[1]  # a row of each class stays to learn from
+        rest = np.delete(order, first)
+        by_label = rest[np.argsort(y[rest], kind="stable")]
+        count = min(count, len(rest))
+        held_out = by_label[np.linspace(0, len(rest), count, endpoint=False).astype(np.intp)]
+    else:
+        held_out = order[:count]
+    training = np.ones(len(y), bool)
+    training[held_out] = False
+    return np.flatnonzero(training), np.sort(held_out)
 
 
 def _reader(column: Column) -> Target:

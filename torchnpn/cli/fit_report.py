@@ -15,7 +15,6 @@ from sklearn.metrics import confusion_matrix
 import torchnpn
 from torchnpn import metrics, plots, report, table_files, tables
 from torchnpn.cli.models import describe_column, describe_network
-from torchnpn.tables import NLL
 
 _WIDE = 8.8  # inches of a figure with two panels
 _MOST_BARS, _MOST_COLUMNS, _MOST_LABELS = 10, 200, 20
@@ -52,8 +51,7 @@ def html(model: tables.TableModel, found: Findings) -> str:
 
 def _summary(model: tables.TableModel, found: Findings) -> report.Section:
     record = model.record
-    figures = {figure.name: figure for figure in record.figures}
-    first, nll = record.figures[0], figures[NLL]
+    first, nll = record.figures[0], tables.nll_of(record.figures)
     share = 1 - first.model / first.marginal if first.marginal else 0.0
     error = "error rate" if model.target.is_class else "typical error (RMSE)"
     less = "less" if share >= 0 else "more"
@@ -68,7 +66,7 @@ def _summary(model: tables.TableModel, found: Findings) -> report.Section:
     rows = [figure.shown() for figure in record.figures]
     return report.Section(
         "What was learnt",
-        tables.description(model.target, found.kind),
+        tables.describe_target(model.target, found.kind),
         facts,
         table=report.Table(["", "model", "baseline"], rows, best=best),
         note=" ".join(

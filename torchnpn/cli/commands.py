@@ -1,4 +1,4 @@
-"""`npn fit`: from a table to a model file and a report."""
+"""Arguments and help of `npn fit`, `npn predict` and `npn evaluate`; their work is in `fitting` and `predicting`."""
 
 from __future__ import annotations
 
@@ -8,9 +8,18 @@ from typing import Annotated
 
 import typer
 
-from torchnpn.cli.arguments import Decimal, Device, InputTable, Seed, check_device_name, finite
-from torchnpn.cli.errors import check_writable, fail, in_one_line
-from torchnpn.cli.options import FitOptions
+from torchnpn.cli.arguments import (
+    Decimal,
+    Device,
+    FitOptions,
+    InputTable,
+    Level,
+    ModelPath,
+    Seed,
+    check_device_name,
+    finite,
+)
+from torchnpn.cli.errors import STDOUT, check_writable, fail, in_one_line
 
 _TABLES = (".csv", ".tsv", ".parquet", ".xlsx", ".gz")
 _MOST_LAYERS, _MOST_UNITS = 20, 100_000
@@ -89,9 +98,9 @@ def fit(
     if report:
         check_writable(out.with_suffix(".html"), data)
     check_device_name(device)
-    from torchnpn.cli.fitting import run  # brings torch, which takes seconds
+    from torchnpn.cli import fitting  # brings torch, which takes seconds
 
-    run(
+    fitting.fit(
         FitOptions(
             data=data,
             target=target,
@@ -111,6 +120,84 @@ def fit(
             report=report,
         )
     )
+
+
+@in_one_line
+def predict(
+    model: ModelPath,
+    data: Annotated[Path, InputTable("Table with the columns that the model was trained on")],
+    out: Annotated[Path, typer.Option("--out", "-o", help="Table to write, .csv or .parquet; - prints it.")] = STDOUT,
+    level: Level = 0.9,
+    keep: Annotated[
+        list[str] | None,
+        typer.Option(metavar="COLUMN", help="Input column to keep; repeatable. By default all are kept."),
+    ] = None,
+    bare: Annotated[bool, typer.Option("--bare", help="Write only the predictions, no input columns.")] = False,
+    top: Annotated[
+        int | None,
+        typer.Option(
+            min=0,
+            max=1000,
+            help="How many of the most likely classes to write, 0 for all. Default: all, or 5 of more than 20.",
+        ),
+    ] = None,
+    raw: Annotated[
+        bool,
+        typer.Option("--raw", help="Write text cells as they are, also formulas and control characters."),
+    ] = False,
+) -> None:
+    """Predict each row of a table, with its uncertainty.
+
+    Numbers get a mean, a standard deviation and the ends of an interval; classes get the most likely class, the
+    probability of each class, and an uncertainty from 0 to 1. Missing cells are allowed. A large file is
+    processed in parts, so it need not fit into memory.
+
+    In CSV files, text cells that a spreadsheet would run as a formula (they begin with = + - @) get an apostrophe in
+    front, and control characters are written as codes such as \\x1b; --raw leaves them as they are.
+
+    \b
+    Examples:
+      npn predict model.npn new.csv -o predicted.csv
+      npn predict model.npn new.parquet -o predicted.parquet --level 0.5 --keep id
+      npn predict model.npn new.csv --bare | head
+      cat new.csv | npn predict model.npn - > predicted.csv
+    """
+    _check_order(model, data)
+    if bare and keep:
+        fail("--bare keeps no column, and --keep names one. Choose one of the two.")
+    if out != STDOUT and not (out.exists() and not out.is_file()):
+        check_writable(out, data, model)
+    from torchnpn.cli import predicting
+
+    predicting.predict(model, data, out, level, [] if bare else keep or None, top, raw)
+
+
+@in_one_line
+def evaluate(
+    model: ModelPath,
+    data: Annotated[Path, InputTable("Table with the model's columns and its target")],
+    level: Level = 0.9,
+) -> None:
+    """Test a model on rows whose target is known.
+
+    Prints the same figures as `npn fit`. Use rows that the model was not trained on.
+
+    \b
+    Examples:
+      npn evaluate model.npn test.csv
+      npn evaluate model.npn test.parquet --level 0.5
+      tail -n +2 more.csv | cat header.csv - | npn evaluate model.npn -
+    """
+    _check_order(model, data)
+    from torchnpn.cli import predicting
+
+    predicting.evaluate(model, data, level)
+
+
+def _check_order(model: Path, data: Path) -> None:
+    """The two paths are easily given the other way round."""
+    if model.suffix.lower() in _TABLES and data.suffix.lower() not in _TABLES:
+        fail(f"{model} is named like a table. The model comes first, then the table.")
 
 
 def _sizes(hidden: str) -> tuple[int, ...]:

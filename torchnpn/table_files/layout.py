@@ -69,7 +69,7 @@ def find_layout(path: Path, label: str, expected: Sequence[str] = ()) -> Layout:
         TableError: It is empty, or not text.
     """
     encoding = _encoding(path, label)
-    with opened(path) as file, io.TextIOWrapper(file, _codec(encoding), newline="") as lines:
+    with open_uncompressed(path) as file, io.TextIOWrapper(file, _codec(encoding), newline="") as lines:
         sample = lines.read(_SAMPLE)
     if not sample.strip():
         raise TableError(f"{label} is empty. Expected a first line with the names of the columns.")
@@ -77,7 +77,7 @@ def find_layout(path: Path, label: str, expected: Sequence[str] = ()) -> Layout:
     skipped = 1 if hint else 0
     titles = 0 if hint else _titles(sample)
     delimiter = hint[1] if hint else _delimiter("".join(_lines(sample)[titles:]))
-    with opened(path) as file, io.TextIOWrapper(file, _codec(encoding), newline="") as lines:
+    with open_uncompressed(path) as file, io.TextIOWrapper(file, _codec(encoding), newline="") as lines:
         for _ in range(skipped + titles):
             lines.readline()
         header = next(filter(None, csv.reader(lines, delimiter=delimiter)), [])
@@ -118,14 +118,14 @@ def check_names(names: tuple[str, ...], label: str) -> None:
         raise TableError(f"{label}: two columns have the name {shown(twice[0])}. Rename one of them.")
 
 
-def opened(path: Path) -> BinaryIO | gzip.GzipFile:
+def open_uncompressed(path: Path) -> BinaryIO | gzip.GzipFile:
     """The bytes of a file, without compression."""
     return gzip.open(path) if is_gzip(path) else open(path, "rb")
 
 
 def count(path: Path, character: bytes) -> int:
     """How often a character stands in a file."""
-    with opened(path) as file:
+    with open_uncompressed(path) as file:
         return sum(chunk.count(character) for chunk in iter(lambda: file.read(_CHUNK), b""))
 
 
@@ -135,30 +135,31 @@ def _codec(encoding: str) -> str:
 
 def _encoding(path: Path, label: str) -> str:
     """UTF-8 where all bytes are; else what the first bytes say, or the encoding of Western Windows."""
-    utf8, windows = codecs.getincrementaldecoder("utf-8")(), True
-    valid = True
-    with opened(path) as file:
+    decoder, is_utf8, is_windows = codecs.getincrementaldecoder("utf-8")(), True, True
+    with open_uncompressed(path) as file:
         chunk = file.read(_CHUNK)
         for mark, encoding in _MARKS.items():
             if chunk.startswith(mark) and encoding != "utf-8":
                 return encoding
         if (zeros := chunk[:1000].count(0)) and zeros >= len(chunk[:1000]) // 3:
             return "utf-16-le" if chunk[1] == 0 else "utf-16-be"
-        while chunk:
+        while True:
             if 0 in chunk:
                 raise TableError(f"{label} holds zero bytes: it is not a text file. Is its name right?")
-            if valid:
-                try:
-                    utf8.decode(chunk)
-                except UnicodeDecodeError:
-                    valid = False
-            windows = windows and not any(byte in chunk for byte in b"\x81\x8d\x8f\x90\x9d")
+            is_utf8 = is_utf8 and _decodes(decoder, chunk)
+            is_windows = is_windows and not any(byte in chunk for byte in b"\x81\x8d\x8f\x90\x9d")
+            if not chunk:
+                return "utf-8" if is_utf8 else "cp1252" if is_windows else "latin-1"
             chunk = file.read(_CHUNK)
+
+
+def _decodes(decoder: codecs.IncrementalDecoder, chunk: bytes) -> bool:
+    """Whether these bytes go on as text; none are the end of it."""
     try:
-        utf8.decode(b"", final=True)
+        decoder.decode(chunk, final=not chunk)
     except UnicodeDecodeError:
-        valid = False
-    return "utf-8" if valid else "cp1252" if windows else "latin-1"
+        return False
+    return True
 
 
 def _delimiter(sample: str) -> str:

@@ -4,26 +4,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from typing import NamedTuple
 
 import pyarrow as pa
 
 from torchnpn.table_files import COMMA, POINT, Column, Notation, Reading, cells, other_mark
-
-FAR_RANGES = 10  # a number further outside the training values than so many of their ranges is suspicious
-
-
-class Known(NamedTuple):
-    """A column of numbers as a model knows it."""
-
-    name: str
-    notation: Notation
-    middle: float  # of its numbers
-    range: tuple[float, float] | None  # of its numbers, where the model file has it
+from torchnpn.tables.schema import FAR_RANGES, Number
 
 
 def notations(
-    known: Iterable[Known], batch: pa.RecordBatch, delimiter: str, missing: Sequence[str] = ()
+    known: Iterable[Number], batch: pa.RecordBatch, delimiter: str, missing: Sequence[str] = ()
 ) -> dict[str, Notation]:
     """How the first rows of a file write these columns.
 
@@ -40,20 +29,21 @@ def notations(
     """
     there = [column for column in known if column.name in batch.schema.names]
     seen = {column.name: _seen(column.name, batch, missing) for column in there}
-    same = sum(seen[name].readings[notation.decimal].only for name, notation, *_ in there)
-    different = sum(seen[name].readings[other_mark(notation.decimal)].only for name, notation, *_ in there)
+    same = sum(seen[column.name].readings[column.notation.decimal].only for column in there)
+    different = sum(seen[column.name].readings[other_mark(column.notation.decimal)].only for column in there)
     found = {}
-    for name, notation, middle, known_range in there:
-        own, other = (seen[name].readings[mark] for mark in (notation.decimal, other_mark(notation.decimal)))
+    for column in there:
+        notation, readings = column.notation, seen[column.name].readings
+        own, other = readings[notation.decimal], readings[other_mark(notation.decimal)]
         if own.only != other.only:
             changed = other.only > own.only
         elif same or different:
             changed = different > same
         else:
             usual = {",": POINT, ";": COMMA}.get(delimiter) == notation.decimal
-            is_unlikely = not usual or _is_far(own, known_range)
-            changed = is_unlikely and _distance(other, middle) < _distance(own, middle)
-        found[name] = Notation(other_mark(notation.decimal), notation.missing) if changed else notation
+            is_unlikely = not usual or _is_far(own, column.range)
+            changed = is_unlikely and _distance(other, column.origin) < _distance(own, column.origin)
+        found[column.name] = Notation(other_mark(notation.decimal), notation.missing) if changed else notation
     return found
 
 
