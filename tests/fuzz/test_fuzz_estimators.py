@@ -23,8 +23,19 @@ from torchnpn import (
 )
 from torchnpn.likelihoods import GaussianNoise
 
+HURDLES = ("hurdle_gamma", "hurdle_lognormal")
 ZERO_INFLATED = ("zero_inflated_poisson", "zero_inflated_negative_binomial")
-FAMILIES = ("gaussian", "student_t", "gamma", "lognormal", "poisson", "negative_binomial", "beta", *ZERO_INFLATED)
+FAMILIES = (
+    "gaussian",
+    "student_t",
+    "gamma",
+    "lognormal",
+    "poisson",
+    "negative_binomial",
+    "beta",
+    *ZERO_INFLATED,
+    *HURDLES,
+)
 WORDS = (("gaussian", "bce"), ("gaussian", "l2"), ("gamma", None), ("gamma", "gamma"), ("poisson", None))
 
 
@@ -110,6 +121,7 @@ def targets(rng, rows, family):
             "poisson": lambda: np.floor(rng.poisson(1.0, rows) * max(size, 1.0)),
             "negative_binomial": lambda: np.floor(rng.poisson(rng.gamma(0.5, size=rows)) * max(size, 1.0)),
             **dict.fromkeys(ZERO_INFLATED, lambda: np.floor(rng.poisson(rng.gamma(0.1, size=rows)) * max(size, 1.0))),
+            **dict.fromkeys(HURDLES, lambda: rng.poisson(1.0, rows) * rng.lognormal(0.0, 1.0, rows) * size),
             "beta": lambda: 0.5 + 0.5 * rng.uniform(-1, 1, rows) * (1 - min(size, 0.5)),
         }[family]()
     if rng.random() < 0.2:

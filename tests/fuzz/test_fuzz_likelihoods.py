@@ -38,6 +38,8 @@ MAKERS = {
     "negative_binomial": lambda: L.NegativeBinomialCounts(TARGETS),
     "zero_inflated_poisson": lambda: L.ZeroInflatedPoisson(elbo=0.1),
     "zero_inflated_negative_binomial": lambda: L.ZeroInflatedNegativeBinomial(TARGETS),
+    "hurdle_gamma": lambda: L.HurdleGamma(TARGETS, 0.1),
+    "hurdle_lognormal": lambda: L.HurdleLogNormal(TARGETS, 0.1),
     "beta": lambda: L.BetaProportions(TARGETS),
     "softmax_mean": lambda: L.SoftmaxMean(CLASSES),
     "scaled_softmax": lambda: L.ScaledSoftmax(CLASSES),
@@ -80,6 +82,8 @@ def targets(name, likelihood, rng, dtype):
         y = torch.floor(positive(rng, n, dtype))
     else:
         y = positive(rng, n, dtype)
+    if support is constraints.nonnegative:
+        y = torch.where(torch.tensor(rng.random(n) < 0.3), 0.0, y)
     y = y.reshape(shape)
     return y.clamp_min(1e-5) if name == "direct_pareto" else y
 

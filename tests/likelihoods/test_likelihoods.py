@@ -48,6 +48,7 @@ def _targets(*values: float) -> torch.Tensor:
 
 REALS = _targets(*np.linspace(-2, 3, 12))
 AMOUNTS = _targets(*np.geomspace(0.05, 30, 12))
+AMOUNTS_OR_NONE = torch.where(AMOUNTS < 1, 0.0, AMOUNTS)
 COUNTS = _targets(0, 1, 2, 3, 5, 8, 13, 0, 40, 1, 0, 7)
 PARTS = _targets(*np.linspace(0.02, 0.97, 12))
 LABELS = torch.tensor([0, 4, 2, 2, 1, 3])
@@ -93,6 +94,8 @@ CASES = [
     ),
     Case("zero_inflated_poisson", _known(L.ZeroInflatedPoisson), COUNTS),
     Case("zero_inflated_negative_binomial", _learnt(L.ZeroInflatedNegativeBinomial, -0.5), COUNTS),
+    Case("hurdle_gamma", _learnt(L.HurdleGamma), AMOUNTS_OR_NONE),
+    Case("hurdle_lognormal", _learnt(L.HurdleLogNormal), AMOUNTS_OR_NONE),
     Case(
         "beta",
         _learnt(L.BetaProportions, 1.5),

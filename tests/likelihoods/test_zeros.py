@@ -93,6 +93,40 @@ def test_surely_zero_is_said_by_the_probability_of_a_zero():
     assert abs(model.log_likelihood([[0.7]], [5.0]) - stats.poisson(5).logpmf(5)) < 0.2
 
 
+@pytest.mark.parametrize("name", ["hurdle_gamma", "hurdle_lognormal"])
+def test_a_hurdle_is_two_losses(name):
+    """The cross-entropy of a zero, and the loss of the amount where there is one; its variance by simulation."""
+    kind = L.BY_NAME[name]
+    likelihood, amounts = kind(elbo=0.3), kind.amounts(elbo=0.3)
+    o = Moments(point(0.4, -0.8), point(0.3, 0.5))
+    P = (WEIGHTS * special.expit(-0.8 + 0.5**0.5 * NODES)).sum()
+    amount = amounts.loss(Moments(point(0.4), point(0.3)), point(2.5)).item()
+    np.testing.assert_allclose(likelihood.loss(o, point(0.0)).item(), -np.log(P), rtol=1e-5)
+    np.testing.assert_allclose(likelihood.loss(o, point(2.5)).item(), amount - np.log1p(-P), rtol=1e-5)
+    rng = np.random.default_rng(0)
+    of_base = amounts.predict(Moments(point(0.4), point(0.3))).sample(400_000, torch.Generator().manual_seed(0))
+    y = of_base.detach().numpy()[:, 0, 0] * (rng.random(400_000) > P)
+    predicted, parts = likelihood.predict(o), likelihood.variance_parts(o)
+    np.testing.assert_allclose(predicted.mean.item(), y.mean(), rtol=0.01)
+    np.testing.assert_allclose(parts.total.item(), y.var(), rtol=0.03)
+    np.testing.assert_allclose(parts.total.item(), predicted.variance.item(), rtol=1e-6)
+    known = likelihood.variance_parts(Moments(o.mean, point(0.0, 0.0)))
+    assert known.epistemic == 0 < parts.epistemic < parts.total
+    start = kind.start(np.array([[0.0, 0.0], [0.0, 2.0], [3.0, 2.0], [0.0, 2.0]]), None)
+    np.testing.assert_allclose(np.exp(start[:2]), [3.0, 2.0])
+    np.testing.assert_allclose(special.expit(start[2:]), [0.75, 0.25])
+    assert np.isfinite(kind.start(np.zeros((4, 1)), np.ones(4))).all()
+
+
+@pytest.mark.parametrize("name", ["hurdle_gamma", "hurdle_lognormal"])
+@pytest.mark.parametrize("variance", [1e-6, 0.5, 1.0, 7.0, 1e4])
+def test_what_is_known_of_amounts_without_features(name, variance):
+    marginal = L.BY_NAME[name].marginal(Moments(point(2.0), point(4 * variance)))
+    np.testing.assert_allclose(marginal.mean.item(), 2.0, rtol=1e-6)
+    np.testing.assert_allclose(marginal.variance.item(), 4 * variance, rtol=1e-4)
+    assert 0 < marginal.p < 1 and marginal.log_prob(0.0).isfinite()
+
+
 @every_count
 def test_outputs_start_near_the_best_constant(name):
     kind = L.BY_NAME[f"zero_inflated_{name}"]

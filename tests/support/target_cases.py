@@ -83,6 +83,16 @@ TARGETS = {
         lambda d: WithZeros(d.p, stats.nbinom(d.base.n, 1 - d.base.p)),
         -1.0,
     ),
+    "hurdle_gamma": Target(
+        lambda rng, rate: rng.gamma(3.0, rate / 3) * _zeros(rng, rate),
+        lambda d: WithZeros(d.p, stats.gamma(d.base.c, scale=1 / d.base.d)),
+        -1.0,
+    ),
+    "hurdle_lognormal": Target(
+        lambda rng, rate: rate * rng.lognormal(-0.125, 0.5, len(rate)) * _zeros(rng, rate),
+        lambda d: WithZeros(d.p, stats.lognorm(np.sqrt(d.base.s), scale=np.exp(d.base.m))),
+        -0.1,
+    ),
     "beta": Target(
         lambda rng, rate: rng.beta(8 * rate / (1 + rate), 8 / (1 + rate)), lambda d: stats.beta(d.c, d.d), 1.0
     ),

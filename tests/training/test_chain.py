@@ -49,6 +49,8 @@ TARGETS = {
         likelihoods.ZeroInflatedNegativeBinomial(2, elbo=0.3),
         RNG.poisson(1, size=(ROWS, 2)).astype(float),
     ),
+    "hurdle": (likelihoods.HurdleGamma(2, elbo=0.3), RNG.poisson(1, size=(ROWS, 2)) * RNG.gamma(2, size=(ROWS, 2))),
+    "shared hurdle": (likelihoods.HurdleLogNormal(), RNG.poisson(1, size=(ROWS, 2)) * RNG.gamma(2, size=(ROWS, 2))),
     "beta": (likelihoods.BetaProportions(), RNG.uniform(0.1, 0.9, size=(ROWS, 1))),
     "classes": (likelihoods.ScaledSoftmax(4), RNG.integers(4, size=ROWS)),
 }

@@ -41,9 +41,10 @@ class NPNRegressor(RegressorMixin, NPNEstimator):  # type: ignore[misc]
 
     Args:
         family: What the target is: "gaussian" (any number), "student_t" (any number, with outliers), "gamma" (positive
-            amounts), "lognormal" (positive amounts over several powers of ten), "poisson" or "negative_binomial"
-            (counts, the second with more spread than chance gives), "zero_inflated_poisson" or
-            "zero_inflated_negative_binomial" (counts where many rows cannot be but 0), "beta" (proportions).
+            amounts), "lognormal" (positive amounts over several powers of ten), "hurdle_gamma" or "hurdle_lognormal"
+            (the same with zeros), "poisson" or "negative_binomial" (counts, the second with more spread than chance
+            gives), "zero_inflated_poisson" or "zero_inflated_negative_binomial" (counts where many rows cannot be but
+            0), "beta" (proportions).
         hidden: Units of each hidden layer; None chooses one layer by the number of rows: of 50 units, or of 100 from
             20,000 rows on.
         activation: Name of a map, such as "relu", "tanh", "silu".

@@ -5,6 +5,7 @@ from torchnpn.likelihoods.base import Likelihood, VarianceParts, mixture_parts
 from torchnpn.likelihoods.classification import ScaledSoftmax, Sigmoids, SoftmaxMean
 from torchnpn.likelihoods.counts import NegativeBinomialCounts, PoissonCounts
 from torchnpn.likelihoods.gaussian import GaussianNoise, HeteroscedasticGaussian
+from torchnpn.likelihoods.hurdle import HurdleGamma, HurdleLogNormal
 from torchnpn.likelihoods.log_normal import HeteroscedasticLogNormal, LogNormalAmounts
 from torchnpn.likelihoods.paper import Direct, KLToTarget, SquaredError
 from torchnpn.likelihoods.positive import GammaAmounts
@@ -27,6 +28,8 @@ __all__ = [
     "HeteroscedasticGaussian",
     "HeteroscedasticLogNormal",
     "HeteroscedasticStudentT",
+    "HurdleGamma",
+    "HurdleLogNormal",
     "KLToTarget",
     "Likelihood",
     "LogNormalAmounts",

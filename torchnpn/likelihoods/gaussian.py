@@ -22,6 +22,7 @@ from torchnpn.likelihoods.base import (
     learnt_parameter,
     of_rows,
     share_of_elbo,
+    wide_latent,
 )
 from torchnpn.likelihoods.guards import is_ordinary, widened
 from torchnpn.likelihoods.limits import LOG_VARIANCE, soft_clamp
@@ -91,6 +92,10 @@ class GaussianNoise(Likelihood):
         if is_ordinary(rows):
             return rows
         return of_rows(self._losses(widened(m), widened(s), widened(y), widened(self.log_noise)), o)
+
+    def losses(self, o: Moments, y: Tensor) -> Tensor:
+        """Loss of each target, in float64."""
+        return self._losses(*wide_latent(o), widened(y), widened(self.log_noise))
 
     def _losses(self, m: Tensor, s: Tensor, y: Tensor, log_noise: Tensor) -> Tensor:
         """Loss of each target."""

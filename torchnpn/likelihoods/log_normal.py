@@ -84,6 +84,11 @@ class LogNormalAmounts(Likelihood):
     def closed_form(self) -> cpu.ClosedForm:
         return cpu.losses.of_logarithm(self.logarithm.closed_form())
 
+    def losses(self, o: Moments, y: Tensor) -> Tensor:
+        """Loss of each target, in float64."""
+        log_y = torch.log(y.double())
+        return self.logarithm.losses(o, log_y) + log_y
+
     def _row_loss(self, o: Moments, y: Tensor) -> Tensor:
         log_y = torch.log(y.double())
         of_logs = self.logarithm.loss(o, log_y.to(torch.promote_types(o.mean.dtype, torch.float32)))

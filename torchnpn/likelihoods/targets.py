@@ -23,7 +23,12 @@ class SupportWords(NamedTuple):
 WORDS = {
     constraints.real: SupportWords("that are finite", "numbers", "Drop rows without a target."),
     constraints.positive: SupportWords(
-        "> 0", "numbers above 0", "Targets of any sign need a Gaussian likelihood; zeros need one for counts."
+        "> 0",
+        "numbers above 0",
+        "Targets of any sign need a Gaussian likelihood; zeros need one for counts, or a hurdle beside amounts.",
+    ),
+    constraints.nonnegative: SupportWords(
+        "≥ 0", "numbers from 0", "Targets of any sign need a Gaussian or a Student-t likelihood."
     ),
     constraints.nonnegative_integer: SupportWords(
         "that are counts 0, 1, 2, …",

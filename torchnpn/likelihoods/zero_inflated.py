@@ -21,7 +21,46 @@ _LEAST_MEAN, _ROUNDS = 1e-3, 50
 _LEAST_SHARE = 0.05  # of zeros and of others, at the start
 
 
-class ZeroInflatedPoisson(Likelihood):
+class WithZeros(Likelihood):
+    """y is 0 with probability σ(o₂), else what a likelihood `others` makes of o₁; outputs are all o₁, then all o₂.
+
+    Subclasses set `others` and say how a zero is scored.
+    """
+
+    others: Likelihood
+
+    @property
+    def elbo(self) -> float:
+        elbo: float = self.others.elbo  # type: ignore[assignment]
+        return elbo
+
+    def least_kl(self) -> float | Array:
+        return self.others.least_kl()
+
+    def outputs(self, targets: int) -> int:
+        return 2 * targets
+
+    def predict(self, o: Moments) -> ZeroInflated:
+        o, zero = self._split(o)
+        return ZeroInflated.unchecked(self.others.predict(o), sigmoid_parts(zero)[0])
+
+    def variance_parts(self, o: Moments) -> VarianceParts:
+        """With V = Var σ(o₂) and mean μ and parts e, a of the others: epistemic (1-P)² e + V (e + μ²)."""
+        o, zero = self._split(o)
+        P, rest, share = sigmoid_parts(zero)
+        V, mean, own = share * P * rest, self.others.predict(o).mean, self.others.variance_parts(o)
+        second = own.epistemic + mean**2
+        epistemic = rest**2 * own.epistemic + V * second
+        return VarianceParts.of(epistemic, rest * own.aleatoric + (1 - share) * P * rest * second)
+
+    @staticmethod
+    def _split(o: Moments) -> tuple[Moments, Moments]:
+        """What the others take, and the logit of a zero."""
+        (own_m, zero_m), (own_s, zero_s) = (part.chunk(2, dim=-1) for part in wide_latent(o))
+        return Moments(own_m, own_s), folded(zero_m, zero_s)
+
+
+class ZeroInflatedPoisson(WithZeros):
     """y is 0 with probability σ(o₂), else a Poisson count with rate e^o₁.
 
     The outputs are all o₁, then all o₂. With P = E σ(o₂) and the negative binomial of `PoissonCounts` for the count,
@@ -42,11 +81,7 @@ class ZeroInflatedPoisson(Likelihood):
 
     def __init__(self, elbo: float = 0.0) -> None:
         super().__init__()
-        self.counts = PoissonCounts(elbo)
-
-    @property
-    def elbo(self) -> float:
-        return self.counts.elbo
+        self.others: PoissonCounts = PoissonCounts(elbo)
 
     @classmethod
     def marginal(cls, x: Moments) -> NegativeBinomial:
@@ -63,30 +98,11 @@ class ZeroInflatedPoisson(Likelihood):
         share = np.clip(1 - mean / rate, _LEAST_SHARE, 1 - _LEAST_SHARE)
         return np.concatenate([np.log(rate), np.log(share / (1 - share))])
 
-    def least_kl(self) -> float:
-        return self.counts.least_kl()
-
-    def outputs(self, targets: int) -> int:
-        return 2 * targets
-
-    def predict(self, o: Moments) -> ZeroInflated:
-        rate, zero = _split(o)
-        return ZeroInflated.unchecked(self.counts.predict(rate), sigmoid_parts(zero)[0])
-
-    def variance_parts(self, o: Moments) -> VarianceParts:
-        """With V = Var σ(o₂) and the parts e, a of the count with mean μ: epistemic (1-P)² e + V (e + μ²)."""
-        rate, zero = _split(o)
-        P, rest, share = sigmoid_parts(zero)
-        V, mean, own = share * P * rest, self.counts.predict(rate).mean, self.counts.variance_parts(rate)
-        second = own.epistemic + mean**2
-        epistemic = rest**2 * own.epistemic + V * second
-        return VarianceParts.of(epistemic, rest * own.aleatoric + (1 - share) * P * rest * second)
-
     def closed_form(self) -> cpu.ClosedForm:
         return partial(cpu.losses.zero_inflated_counts, elbo=self.elbo, limits=LIMITS)
 
     def _row_loss(self, o: Moments, y: Tensor) -> Tensor:
-        rate, zero = _split(o)
+        rate, zero = self._split(o)
         P, rest, _ = sigmoid_parts(zero)
         log_P, log_rest, is_zero = torch.log(P), torch.log(rest), y == 0
 
@@ -94,7 +110,7 @@ class ZeroInflatedPoisson(Likelihood):
             own = log_rest + log_prob
             return torch.where(is_zero, torch.logaddexp(log_P, own), own)
 
-        return of_rows(self.counts.losses(rate, y, observed), o)
+        return of_rows(self.others.losses(rate, y, observed), o)
 
 
 class ZeroInflatedNegativeBinomial(ZeroInflatedPoisson):
@@ -122,10 +138,4 @@ class ZeroInflatedNegativeBinomial(ZeroInflatedPoisson):
         replicas: tuple[int, ...] = (),
     ) -> None:
         super().__init__(elbo)
-        self.counts = NegativeBinomialCounts(targets, initial_log_overdispersion, elbo, replicas=replicas)
-
-
-def _split(o: Moments) -> tuple[Moments, Moments]:
-    """The log rate, and the logit of a zero."""
-    (rate_m, zero_m), (rate_s, zero_s) = (part.chunk(2, dim=-1) for part in wide_latent(o))
-    return Moments(rate_m, rate_s), folded(zero_m, zero_s)
+        self.others = NegativeBinomialCounts(targets, initial_log_overdispersion, elbo, replicas=replicas)

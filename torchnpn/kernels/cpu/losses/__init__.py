@@ -5,7 +5,7 @@ the likelihood has learnt. It gives None where latents are beyond the limits of 
 float32: the caller then asks autograd. Tests hold these formulas and those of `torchnpn.likelihoods` together.
 """
 
-from torchnpn.kernels.cpu.losses.amounts import gamma
+from torchnpn.kernels.cpu.losses.amounts import gamma, hurdle
 from torchnpn.kernels.cpu.losses.classes import scaled_softmax
 from torchnpn.kernels.cpu.losses.gradient import ClosedForm, LossGradient
 from torchnpn.kernels.cpu.losses.heavy_tails import student_t, varying_student_t
@@ -21,6 +21,7 @@ __all__ = [
     "counts",
     "gamma",
     "gaussian",
+    "hurdle",
     "of_logarithm",
     "scaled_softmax",
     "student_t",

@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 from scipy.special import digamma, gammaln
 
-from torchnpn.kernels.cpu.losses.gradient import Array, LossGradient, of_parameter, within
+from torchnpn.kernels.cpu.losses.gradient import Array, ClosedForm, LossGradient, of_parameter, within
+from torchnpn.kernels.cpu.losses.sigmoids import folded_sigmoid
 
 
 def gamma(
@@ -40,3 +41,32 @@ def gamma(
         by_log_shape, loss = (1 - e) * by_log_shape + e * by_k, (1 - e) * loss + e * w * bound
     by_shape = [of_parameter(by_log_shape, log_shape)]
     return LossGradient(float(loss.sum()), by_m.astype(np.float32), by_s.astype(np.float32), by_shape)
+
+
+def hurdle(closed: ClosedForm) -> ClosedForm:
+    """0 with the probability P = E σ(o₂), else amounts whose loss of o₁ is `closed`:
+
+    -log P for y = 0, else -log(1 - P) and that loss; ∂P = -1/P and 1/(1 - P).
+    """
+
+    def call(m: Array, s: Array, y: Array, share: Array, *learnt: Array) -> LossGradient | None:
+        targets, w, zero = y.shape[1], share[:, None], y == 0
+        P, P_m, P_s = folded_sigmoid(m[:, targets:].astype(np.float64), s[:, targets:].astype(np.float64))
+        loss = float(-(w * np.where(zero, np.log(P), np.log1p(-P))).sum())
+        by_P = w * np.where(zero, -1 / P, 1 / (1 - P))
+        by_m, by_s = (np.hstack([np.zeros_like(y), by_P * slope]).astype(np.float32) for slope in (P_m, P_s))
+        by_learnt = [np.zeros_like(number) for number in learnt]
+        amounts = np.where(zero, np.float32(1), y)
+        for k in range(targets):  # rows with an amount differ from one target to the next
+            column, own = slice(k, k + 1), [slice(k, k + 1) if len(number) > 1 else slice(None) for number in learnt]
+            numbers = (number[part] for number, part in zip(learnt, own, strict=True))
+            found = closed(m[:, column], s[:, column], amounts[:, column], share * ~zero[:, k], *numbers)
+            if found is None:
+                return None
+            loss += found.loss
+            by_m[:, column], by_s[:, column] = found.by_mean, found.by_variance
+            for total, part, gradient in zip(by_learnt, own, found.by_parameters, strict=True):
+                total[part] += gradient
+        return LossGradient(loss, by_m, by_s, by_learnt)
+
+    return call
