@@ -43,6 +43,7 @@ MAKERS = {
     "beta": lambda: L.BetaProportions(TARGETS),
     "softmax_mean": lambda: L.SoftmaxMean(CLASSES),
     "scaled_softmax": lambda: L.ScaledSoftmax(CLASSES),
+    "ordered": lambda: L.OrderedClasses(CLASSES),
     "sigmoids": lambda: L.Sigmoids(CLASSES),
     "cross_entropy": L.CrossEntropy,
     "bernoulli_poisson": L.BernoulliPoisson,
@@ -89,7 +90,7 @@ def targets(name, likelihood, rng, dtype):
 
 
 def latents(likelihood, rng, dtype):
-    columns = CLASSES if hasattr(likelihood, "classes") else likelihood.outputs(TARGETS)
+    columns = likelihood.outputs(CLASSES if hasattr(likelihood, "classes") else TARGETS)
     m, s = real(rng, ROWS * columns, dtype), real(rng, ROWS * columns, dtype).abs()
     return m.reshape(ROWS, columns), s.reshape(ROWS, columns)
 

@@ -32,7 +32,7 @@ class Case(NamedTuple):
 
     @property
     def outputs(self) -> int:
-        return CLASSES if self.y.ndim == 1 else self.make().outputs(TARGETS)
+        return self.make().outputs(CLASSES if self.y.ndim == 1 else TARGETS)
 
     def latent(self, *replicas: int, dtype: torch.dtype = torch.float64) -> Moments:
         generator = torch.Generator().manual_seed(1)
@@ -105,6 +105,7 @@ CASES = [
     ),
     Case("softmax_mean", _known(L.SoftmaxMean, CLASSES), LABELS),
     Case("scaled_softmax", _known(L.ScaledSoftmax, CLASSES), LABELS),
+    Case("ordered", lambda replicas=(): L.OrderedClasses(CLASSES, replicas=replicas), LABELS),
     Case("sigmoids", _known(L.Sigmoids, CLASSES), LABELS),
     Case("direct_gaussian", _known(L.Direct, "gaussian"), REALS, lambda o: o, lambda o: 0.0),
     Case("direct_gamma", _known(L.Direct, "gamma"), AMOUNTS),
@@ -287,7 +288,7 @@ def test_replicas_are_independent(case):
         assert loss.shape == (*replicas, ROWS)
         one = case.make()
         for parameter, values in zip(one.parameters(), likelihood.parameters(), strict=True):
-            assert values.shape == (*replicas, TARGETS)
+            assert values.shape == (*replicas, CLASSES - 1 if case.name == "ordered" else TARGETS)
             parameter.copy_(values[1, 2])
         alone = Moments(o.mean[1, 2], o.variance[1, 2])
         torch.testing.assert_close(loss[1, 2], one.loss(alone, case.y))

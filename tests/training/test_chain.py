@@ -52,6 +52,8 @@ TARGETS = {
     "hurdle": (likelihoods.HurdleGamma(2, elbo=0.3), RNG.poisson(1, size=(ROWS, 2)) * RNG.gamma(2, size=(ROWS, 2))),
     "shared hurdle": (likelihoods.HurdleLogNormal(), RNG.poisson(1, size=(ROWS, 2)) * RNG.gamma(2, size=(ROWS, 2))),
     "beta": (likelihoods.BetaProportions(), RNG.uniform(0.1, 0.9, size=(ROWS, 1))),
+    "ordered classes": (likelihoods.OrderedClasses(4), RNG.integers(4, size=ROWS)),
+    "two ordered classes": (likelihoods.OrderedClasses(2), RNG.integers(2, size=ROWS)),
     "classes": (likelihoods.ScaledSoftmax(4), RNG.integers(4, size=ROWS)),
 }
 PRIORS = [None, priors.EmpiricalBayes(), priors.IsotropicGaussian(3.0)]

@@ -7,6 +7,7 @@ from torchnpn.likelihoods.counts import NegativeBinomialCounts, PoissonCounts
 from torchnpn.likelihoods.gaussian import GaussianNoise, HeteroscedasticGaussian
 from torchnpn.likelihoods.hurdle import HurdleGamma, HurdleLogNormal
 from torchnpn.likelihoods.log_normal import HeteroscedasticLogNormal, LogNormalAmounts
+from torchnpn.likelihoods.ordered import OrderedClasses
 from torchnpn.likelihoods.paper import Direct, KLToTarget, SquaredError
 from torchnpn.likelihoods.positive import GammaAmounts
 from torchnpn.likelihoods.proportions import BetaProportions
@@ -35,6 +36,7 @@ __all__ = [
     "LogNormalAmounts",
     "Mixture",
     "NegativeBinomialCounts",
+    "OrderedClasses",
     "PoissonCounts",
     "PoissonRate",
     "ScaledSoftmax",
