@@ -136,16 +136,12 @@ def _product_partials(m_1: Tensor, s_1: Tensor, m_2: Tensor, s_2: Tensor) -> Slo
     return *by_means, 2 * (s_2 * m_1), s_2 + m_2 * m_2, 2 * (s_1 * m_2), s_1 + m_1 * m_1
 
 
-def _known_values(m: Tensor, s: Tensor, factor: Tensor) -> Pair:
+def _known_values(m: Tensor, s: Tensor, factor: Tensor | float) -> Pair:
     return m * factor, (s * factor) * factor
 
 
 def _known_partials(m: Tensor, s: Tensor, factor: Tensor) -> Slopes:
     return factor, None, m, None, factor * factor, 2 * (s * factor)
-
-
-def _number_values(m: Tensor, s: Tensor, factor: float) -> Pair:
-    return m * factor, (s * factor) * factor
 
 
 def _number_partials(m: Tensor, s: Tensor, factor: float) -> Slopes:
@@ -156,4 +152,4 @@ def _number_partials(m: Tensor, s: Tensor, factor: float) -> Slopes:
 
 _times = differentiable(_product_values, _product_partials, inputs=4)
 _times_known = differentiable(_known_values, _known_partials, inputs=3)
-_times_number = differentiable(_number_values, _number_partials)
+_times_number = differentiable(_known_values, _number_partials)

@@ -95,7 +95,8 @@ class IsotropicGaussian:
     precision: float = 1.0
 
     def __post_init__(self) -> None:
-        _check_positive("IsotropicGaussian", "precision", self.precision)
+        if not self.precision > 0:
+            raise ValueError(f"IsotropicGaussian expects precision > 0, got {self.precision}.")
 
     def precision_of(self, parameter: RandomParameter, place: Place) -> float:
         return self.precision
@@ -173,13 +174,5 @@ class Quadratic:
 def gaussian_divergence(free: Sequence[Tensor], precision: Tensor | float) -> Tensor:
     """KL(N(m, e^{2ℓ}) ‖ N(0, 1/λ)) = ½ (λ (m² + e^{2ℓ}) - 1 - log λ) - ℓ, from the free tensors m, ℓ themselves."""
     mean, log_std = free
-    return 0.5 * (precision * (mean * mean + torch.exp(2 * log_std)) - 1 - _log(precision)) - log_std
-
-
-def _log(precision: Tensor | float) -> Tensor | float:
-    return precision.log() if isinstance(precision, Tensor) else math.log(precision)
-
-
-def _check_positive(name: str, parameter: str, value: float) -> None:
-    if not value > 0:
-        raise ValueError(f"{name} expects {parameter} > 0, got {value}.")
+    log_precision = precision.log() if isinstance(precision, Tensor) else math.log(precision)
+    return 0.5 * (precision * (mean * mean + torch.exp(2 * log_std)) - 1 - log_precision) - log_std

@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import scipy.sparse
-from npn_studies.datasets import Documents, citations, documents, texts, words
+from npn_studies.datasets import Documents, citations, documents, link_split, node_split, texts, words
 from support.served import empty_cache, served
 
 from torchnpn import datasets
@@ -253,14 +253,14 @@ def test_small_graphs_have_classes_and_a_split():
 
 @pytest.mark.parametrize(("count", "share", "taken"), [(10, 0.8, 8), (7, 0.5, 4), (2, 0.4, 1), (1001, 0.25, 250)])
 def test_a_split_by_nodes_has_every_node_once(count, share, taken):
-    train, test = datasets.node_split(count, seed=3, share=share)
+    train, test = node_split(count, seed=3, share=share)
     assert len(train) == taken
     np.testing.assert_array_equal(np.sort(np.concatenate([train, test])), np.arange(count))
     assert (np.diff(train) > 0).all() and (np.diff(test) > 0).all()
 
 
 def test_a_split_follows_its_seed():
-    first, again, other = (datasets.node_split(1000, seed=seed) for seed in (0, 0, 1))
+    first, again, other = (node_split(1000, seed=seed) for seed in (0, 0, 1))
     np.testing.assert_array_equal(first.train, again.train)
     common = len(np.intersect1d(first.test, other.test))
     assert 15 <= common <= 70  # 40 expected of 200, with a standard deviation below 6
@@ -268,7 +268,7 @@ def test_a_split_follows_its_seed():
 
 def test_a_split_by_links_has_every_link_once():
     links = np.stack([np.arange(50), np.arange(50) + 7], axis=1)
-    train, test = datasets.link_split(links, seed=0, share=0.9)
+    train, test = link_split(links, seed=0, share=0.9)
     assert (len(train), len(test)) == (45, 5)
     assert sorted([*train.tolist(), *test.tolist()]) == links.tolist()
     assert test.tolist() != links[-5:].tolist()
@@ -277,14 +277,14 @@ def test_a_split_by_links_has_every_link_once():
 @pytest.mark.parametrize("share", [0.0, 1.0, -0.1, float("nan")])
 def test_a_share_that_is_none_is_refused(share):
     with pytest.raises(ValueError, match="share expects a number above 0 and below 1"):
-        datasets.node_split(10, seed=0, share=share)
+        node_split(10, seed=0, share=share)
 
 
 def test_an_empty_side_is_refused():
     with pytest.raises(ValueError, match="links on both sides, got 1 of 1"):
-        datasets.link_split(np.array([[0, 1]]), seed=0)
+        link_split(np.array([[0, 1]]), seed=0)
     with pytest.raises(ValueError, match="documents on both sides, got 0 of 3"):
-        datasets.node_split(3, seed=0, share=0.1)
+        node_split(3, seed=0, share=0.1)
 
 
 # The published values, where the data are

@@ -7,6 +7,7 @@ import math
 import numpy as np
 import pytest
 import torch
+from made_experiments import QUICK, assert_runs_from_end_to_end, ran
 from npn_studies.experiments import (
     EXPERIMENTS,
     digit_methods,
@@ -22,9 +23,8 @@ from npn_studies.experiments import record as records
 from npn_studies.experiments.digit_methods import METHODS, Answer, Method, Work
 from npn_studies.experiments.digit_settings import CHOSEN
 from scipy import stats
-from test_experiments import QUICK, ran
 
-from torchnpn import datasets, nn, plots
+from torchnpn import datasets, nn
 from torchnpn.datasets import Dataset, Split
 from torchnpn.moments import Moments
 
@@ -61,16 +61,7 @@ def made(monkeypatch):
 @pytest.mark.slow
 @pytest.mark.parametrize("name", NAMES)
 def test_runs_from_end_to_end(name, made, tmp_path):
-    experiment = EXPERIMENTS[name]
-    ran(experiment, tmp_path, QUICK)
-    record = records.read(experiment, tmp_path)
-    assert records.is_whole(record)
-    assert "|" in experiment.section(record) and "nan" not in experiment.section(record)
-    if experiment.headline is not None:
-        assert all(len(row) == 3 for row in experiment.headline(record))
-    if experiment.figure is not None:
-        assert plots.png(experiment.figure(record)).startswith(b"\x89PNG")
-    assert f"{record['planned']} of {record['planned']} found" in ran(experiment, tmp_path, QUICK).lines[0]
+    assert_runs_from_end_to_end(EXPERIMENTS[name], tmp_path)
 
 
 @pytest.mark.slow

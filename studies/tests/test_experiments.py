@@ -6,67 +6,22 @@ import dataclasses
 import json
 import subprocess
 import sys
-from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
-from npn_studies.experiments import EXPERIMENTS, Cell, Experiment, Options
+from made_experiments import CPU, FULL, QUICK, Told, assert_runs_from_end_to_end, made, only, ran
+from npn_studies.experiments import EXPERIMENTS, Cell, Options
 from npn_studies.experiments import record as records
 from npn_studies.experiments.report import report
-from npn_studies.experiments.run import Screen, absent, choose, folder_for, listing, reproduce, run
+from npn_studies.experiments.run import absent, choose, folder_for, listing, reproduce, run
 from npn_studies.experiments.tables import Summary, table
 from typer.testing import CliRunner
 
-from torchnpn import plots
 from torchnpn.cli import app as cli
 
-CPU = torch.device("cpu")
-FULL, QUICK = Options(CPU), Options(CPU, quick=True)
 RUNNER = CliRunner()
-
-
-def made(name: str = "made", settings: tuple[int, ...] = (1, 2, 3), log: list | None = None, **more) -> Experiment:
-    """Cells "a/1", "a/2", …, whose figure is the square of their setting; a negative one stops the run."""
-    log = [] if log is None else log
-
-    def work(n):
-        def cell(progress):
-            if n < 0:
-                raise KeyboardInterrupt
-            log.append(n)
-            progress(1.0)
-            return {"square": n**2}
-
-        return cell
-
-    def cells(options):
-        return [Cell(f"a/{i}", {"n": (n,)}, work(n)) for i, n in enumerate(settings)]
-
-    about = {"title": "Squares", "place": "Nowhere", "data": (), "minutes": 0.1, "section": lambda record: "Text."}
-    return Experiment(name=name, cells=cells, **{**about, **more})
-
-
-class Told:
-    """A screen that remembers."""
-
-    def __init__(self):
-        self.lines, self.shares = [], []
-
-    @property
-    def screen(self) -> Screen:
-        @contextmanager
-        def bars():
-            yield lambda name: self.shares.append
-
-        return Screen(self.lines.append, bars)
-
-
-def ran(experiment: Experiment, folder: Path, options: Options = FULL, again: bool = False) -> Told:
-    told = Told()
-    run(experiment, options, folder, again, told.screen)
-    return told
 
 
 # Records
@@ -220,19 +175,6 @@ def command(*arguments: object):
     return RUNNER.invoke(cli.app, ["reproduce", *map(str, arguments), "--device", "cpu"])
 
 
-@contextmanager
-def only(experiments: dict[str, Experiment]):
-    """As if there were no others; afterwards all are back, in their order."""
-    usual = dict(EXPERIMENTS)
-    EXPERIMENTS.clear()
-    EXPERIMENTS.update(experiments)
-    try:
-        yield
-    finally:
-        EXPERIMENTS.clear()
-        EXPERIMENTS.update(usual)
-
-
 @pytest.fixture
 def few():
     """Two experiments that are over at once; the second lacks its data."""
@@ -293,14 +235,7 @@ def test_every_experiment_runs_quickly_from_end_to_end(name, tmp_path):
     experiment = EXPERIMENTS[name]
     if missing := absent(experiment, quick=True):
         pytest.skip(f"data sets not here: {', '.join(missing)}")
-    ran(experiment, tmp_path, QUICK)
-    record = records.read(experiment, tmp_path)
-    assert records.is_whole(record)
-    assert "|" in experiment.section(record)
-    if experiment.headline is not None:
-        assert all(len(row) == 3 for row in experiment.headline(record))
-    if experiment.figure is not None:
-        assert plots.png(experiment.figure(record)).startswith(b"\x89PNG")
+    assert_runs_from_end_to_end(experiment, tmp_path)
 
 
 # Tables

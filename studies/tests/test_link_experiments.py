@@ -9,6 +9,7 @@ import pytest
 import scipy.sparse
 import torch
 from committed import recorded
+from made_experiments import QUICK, assert_runs_from_end_to_end
 from npn_studies.datasets.documents import Documents
 from npn_studies.experiments import (
     link_methods,
@@ -18,7 +19,6 @@ from npn_studies.experiments import (
     topics,
     topics_search,
 )
-from npn_studies.experiments import record as records
 from npn_studies.experiments.link_methods import (
     DIRECTIONS,
     DISTANCES,
@@ -36,9 +36,8 @@ from npn_studies.experiments.link_methods import (
 )
 from npn_studies.experiments.link_settings import Choice
 from scipy import stats
-from test_experiments import QUICK, ran
 
-from torchnpn import Moments, datasets, plots
+from torchnpn import Moments, datasets
 from torchnpn.datasets import Split
 from torchnpn.moments import JointMoments
 
@@ -83,15 +82,7 @@ def documents(monkeypatch) -> Documents:
     ids=lambda experiment: experiment.name,
 )
 def test_runs_from_end_to_end(experiment, documents, tmp_path):
-    ran(experiment, tmp_path, QUICK)
-    record = records.read(experiment, tmp_path)
-    assert records.is_whole(record)
-    assert "|" in experiment.section(record) and "nan" not in experiment.section(record)
-    if experiment.headline is not None:
-        assert all(len(row) == 3 for row in experiment.headline(record))
-    if experiment.figure is not None:
-        assert plots.png(experiment.figure(record)).startswith(b"\x89PNG")
-    assert f"{record['planned']} of {record['planned']} found" in ran(experiment, tmp_path, QUICK).lines[0]
+    assert_runs_from_end_to_end(experiment, tmp_path)
 
 
 # Links: tasks

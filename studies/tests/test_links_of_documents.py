@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from npn_studies.baselines.document_codes import LatentSemantics
+from npn_studies.datasets import node_split
+from npn_studies.experiments.link_metrics import link_positions, link_quality
 
 from torchnpn import DocumentAutoencoder, LinkPredictor, datasets
-from torchnpn.datasets import node_split
-from torchnpn.metrics import link_positions, link_quality
 
 PRESENT = {info.name for info in datasets.available() if info.present}
 

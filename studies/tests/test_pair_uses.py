@@ -6,40 +6,23 @@ import numpy as np
 import pytest
 import torch
 from npn_studies.experiments.pair_features import CONTROLS, USES, square_root
+from support.link_codes import (
+    NODES,
+    SIZE,
+    TRAIN,
+    assert_finite_where_certain,
+    assert_symmetric,
+    codes,
+    features,
+    joint_codes,
+    outer,
+    rank_and_auc,
+    unit,
+)
 
 from torchnpn import LinkPredictor, Moments
 from torchnpn.links import NORMALISATIONS
-from torchnpn.metrics import link_positions, link_quality
 from torchnpn.moments import JointMoments
-
-NODES, SIZE, TRAIN = 40, 6, 30
-ALL = torch.cartesian_prod(torch.arange(NODES), torch.arange(NODES))
-
-
-def codes(seed: int = 0) -> Moments:
-    rng = np.random.default_rng(seed)
-    return Moments(torch.tensor(rng.normal(1.0, 2.0, (NODES, SIZE))), torch.tensor(rng.gamma(1.0, 1.0, (NODES, SIZE))))
-
-
-def features(use: str, length: str, x: Moments):
-    """All features (nodes, nodes, features) of a use, and their variances."""
-    found = USES[use](x, torch.arange(TRAIN), NORMALISATIONS[length])
-    return [None if part is None else part.of(ALL).view(NODES, NODES, -1).numpy() for part in found[:2]]
-
-
-def outer(values):  # (nodes, n) -> (nodes, nodes, n)
-    return values[:, None] * values[None]
-
-
-def unit(values):
-    centred = values - values[:TRAIN].mean(0)
-    return np.sqrt(values.shape[1]) * centred / np.linalg.norm(centred, axis=1, keepdims=True)
-
-
-def together(seed: int = 0) -> JointMoments:
-    """Codes with covariances."""
-    root = np.random.default_rng(seed).normal(size=(NODES, SIZE, SIZE))
-    return JointMoments(codes(seed).mean, torch.tensor(root @ root.swapaxes(1, 2)))
 
 
 @pytest.mark.parametrize(("length", "scaled"), [("none", lambda values: values), ("cosine", unit)])
@@ -57,14 +40,14 @@ def test_features_are_their_formulas(length, scaled):
         "weighted": outer(scaled(center + (m - center) / np.sqrt(1 + s / t))),
     }
     for use, value in expected.items():
-        np.testing.assert_allclose(features(use, length, x)[0], value, rtol=1e-9, atol=1e-12, err_msg=use)
+        np.testing.assert_allclose(features(USES[use], length, x)[0], value, rtol=1e-9, atol=1e-12, err_msg=use)
 
 
 @pytest.mark.parametrize("use", [use for use in USES if use not in ("predictive", "joint")])
 def test_other_uses_see_variances_only(use):
-    x = together()
-    found = features(use, "cosine", x)
-    of_diagonal = features(use, "cosine", Moments(x.mean, x.variance))
+    x = joint_codes()
+    found = features(USES[use], "cosine", x)
+    of_diagonal = features(USES[use], "cosine", Moments(x.mean, x.variance))
     assert [part is None for part in found] == [part is None for part in of_diagonal]
     for one, other in zip(found, of_diagonal, strict=True):
         if one is not None:
@@ -77,9 +60,9 @@ def test_posterior_is_that_of_a_code_seen_with_noise():
     center, t = m[:TRAIN].mean(0), m[:TRAIN].var(0)
     precision = 1 / t + 1 / s
     known = Moments(*map(torch.tensor, ((center / t + m / s) / precision, 1 / precision)))
-    mean, variance = features("posterior", "cosine", x)
-    np.testing.assert_allclose(mean[..., : 2 * SIZE], features("divergence", "cosine", known)[0])
-    np.testing.assert_allclose(variance, features("predictive", "cosine", known)[1])
+    mean, variance = features(USES["posterior"], "cosine", x)
+    np.testing.assert_allclose(mean[..., : 2 * SIZE], features(USES["divergence"], "cosine", known)[0])
+    np.testing.assert_allclose(variance, features(USES["predictive"], "cosine", known)[1])
     logs = np.log(s.mean(1) + 1e-6 * s[:TRAIN].mean())
     standard = (logs - logs[:TRAIN].mean()) / logs[:TRAIN].std()
     np.testing.assert_allclose(mean[..., -1], standard[:, None] + standard[None])
@@ -92,7 +75,7 @@ def test_sum_of_expected_cosine_is_the_cosine_of_draws():
     i, j = 3, 35
     product = (draws[:, i] * draws[:, j]).sum(1).mean()
     length = np.sqrt((draws[:, i] ** 2).sum(1).mean() * (draws[:, j] ** 2).sum(1).mean())
-    found = features("expected cosine", "cosine", x)[0][i, j].sum() / SIZE
+    found = features(USES["expected cosine"], "cosine", x)[0][i, j].sum() / SIZE
     assert found == pytest.approx(product / length, abs=0.01)
 
 
@@ -103,25 +86,20 @@ def test_divergence_is_torchs():
     one, other = (torch.distributions.Normal(x.mean.unsqueeze(axis), s.unsqueeze(axis).sqrt()) for axis in (1, 0))
     kl = torch.distributions.kl_divergence
     symmetric = kl(one, other) + kl(other, one)  # (nodes, nodes, n)
-    found = features("divergence", "cosine", x)[0]
+    found = features(USES["divergence"], "cosine", x)[0]
     np.testing.assert_allclose(found[..., SIZE:], symmetric + 1, rtol=1e-7, atol=1e-7)
-    np.testing.assert_allclose(found[..., :SIZE], features("none", "cosine", x)[0])
+    np.testing.assert_allclose(found[..., :SIZE], features(USES["none"], "cosine", x)[0])
 
 
 @pytest.mark.parametrize("length", NORMALISATIONS)
 @pytest.mark.parametrize("use", USES)
 def test_features_do_not_know_which_node_is_first(use, length):
-    for part in features(use, length, codes()):
-        if part is not None:
-            np.testing.assert_allclose(part, part.swapaxes(0, 1), rtol=1e-9, atol=1e-9)
+    assert_symmetric(USES[use], length)
 
 
 @pytest.mark.parametrize("use", USES)
 def test_certain_and_constant_codes_have_finite_features(use):
-    mean = torch.ones(NODES, SIZE, dtype=torch.float64)
-    mean[1, 0] = 2.0
-    for part in features(use, "cosine", Moments(mean, torch.zeros_like(mean))):
-        assert part is None or np.isfinite(part).all()
+    assert_finite_where_certain(USES[use])
 
 
 @pytest.mark.parametrize("control", CONTROLS)
@@ -135,7 +113,7 @@ def test_controls_know_the_mean_only(control):
 
 @pytest.mark.parametrize("control", CONTROLS)
 def test_controls_keep_mean_correlations(control):
-    x = together()
+    x = joint_codes()
     found = CONTROLS[control](x)
     variance = found.variance
     torch.testing.assert_close(variance, CONTROLS[control](Moments(x.mean, x.variance)).variance)
@@ -183,7 +161,7 @@ def test_posterior_finds_more_where_codes_are_seen_with_noise():
 
     def rank(use, variance):
         model = LinkPredictor(USES[use], negatives=4_000, random_state=0).fit((m, variance), links, nodes=train)
-        return link_quality(model.score_blocks(test, train), link_positions(links, test, train)).rank
+        return rank_and_auc(model, links, test, train)[0]
 
     none, posterior = rank("none", s), rank("posterior", s)
     assert posterior < 0.88 * none and posterior < rank("shrunk", s)  # 84.7 of 99.1

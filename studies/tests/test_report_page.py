@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from made_experiments import QUICK, made, only, ran
 from matplotlib.figure import Figure
 from npn_studies.experiments.report import duration, report
-from test_experiments import QUICK, made, only, ran
 from typer.testing import CliRunner
 
 from torchnpn.cli import app as cli

@@ -15,6 +15,7 @@ from support.pages import assert_stands_alone
 from typer.testing import CliRunner
 
 import torchnpn
+from torchnpn import report
 from torchnpn.cli import app as cli
 from torchnpn.demo import counts, digits, page, toy
 
@@ -108,7 +109,7 @@ def test_digits_and_counts_law():
 
 @pytest.mark.slow
 def test_page_stands_alone(results):
-    text = page.html(results, 1.0)
+    text = page.html(page.sections(results, page.pictures(results)), 1.0)
     assert_stands_alone(text)
     assert text.count("<section") == 3
     assert text.count("<img") == 4
@@ -133,9 +134,9 @@ def test_demo_writes_report_and_figures(quick, tmp_path):
 
 @pytest.fixture
 def no_drawing(monkeypatch):
-    """A page without figures, for tests that look at other things."""
-    monkeypatch.setattr(page, "figures", lambda *_: {})
-    monkeypatch.setattr(page, "html", lambda *_: "<!doctype html>")
+    """A page whose figures are empty, for tests that look at other things."""
+    empty = report.Variants(b"", b"")
+    monkeypatch.setattr(page, "_picture", lambda *_: report.Picture("", "", empty, empty))
 
 
 def test_demo_opens_the_report_where_asked(quick, no_drawing, tmp_path, monkeypatch):

@@ -3,25 +3,13 @@
 from __future__ import annotations
 
 import io
-from pathlib import Path
 
 import numpy as np
 import pytest
-from support.served import ARRAYS, empty_cache, tiny_server
+from support.served import ARRAYS
 
 from torchnpn import datasets
 from torchnpn.datasets import insurance, store
-
-
-@pytest.fixture(autouse=True)
-def cache(tmp_path, monkeypatch) -> Path:
-    return empty_cache(tmp_path, monkeypatch)
-
-
-@pytest.fixture
-def server(monkeypatch):
-    with tiny_server(monkeypatch) as server:
-        yield server
 
 
 def test_a_damaged_file_is_refused(tmp_path):

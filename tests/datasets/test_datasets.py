@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from support.served import ARRAYS, TEXTS, TINY, Server, empty_cache, files, tiny_server
+from support.served import ARRAYS, TEXTS, TINY, Server, files
 
 from torchnpn import datasets
 from torchnpn.datasets import catalogue, store, uci
@@ -19,17 +19,6 @@ DATA = os.environ.get("TORCHNPN_DATA")  # read before the fixtures below take it
 FILES = ["boston/boston_housing.npz", *(one.path for one in catalogue.SOURCES.values() if one.digest)]
 COMPLETE = DATA and all((Path(DATA) / file).is_file() for file in FILES)
 needs_data = pytest.mark.skipif(not COMPLETE, reason="TORCHNPN_DATA is not set to a folder with all data sets")
-
-
-@pytest.fixture(autouse=True)
-def cache(tmp_path, monkeypatch) -> Path:
-    return empty_cache(tmp_path, monkeypatch)
-
-
-@pytest.fixture
-def server(monkeypatch):
-    with tiny_server(monkeypatch) as server:
-        yield server
 
 
 @pytest.fixture

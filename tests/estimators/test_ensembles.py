@@ -12,7 +12,7 @@ from sklearn.base import clone
 from support import target_cases
 
 from torchnpn import io
-from torchnpn.estimators import NPNClassifier, NPNRegressor, ensemble
+from torchnpn.estimators import NPNClassifier, NPNRegressor, learning
 from torchnpn.likelihoods import GaussianNoise, Mixture
 from torchnpn.moments import Moments
 from torchnpn.nn import Dropout, Linear, mlp
@@ -158,7 +158,7 @@ def test_all_members_at_once(family, monkeypatch):
     y = TARGETS[family]
     settings = {"hidden": (8,), "max_epochs": 25, "n_estimators": 3, "random_state": 0, "device": "cpu"}
     apart = NPNRegressor(family, **settings).fit(X, y)
-    monkeypatch.setattr(ensemble, "trains_one_by_one", lambda device: False)
+    monkeypatch.setattr(learning, "trains_one_by_one", lambda device: False)
     together = NPNRegressor(family, **settings).fit(X, y)
     gap = together.log_likelihood(X, y).mean() - apart.log_likelihood(X, y).mean()
     assert abs(gap) < 0.15

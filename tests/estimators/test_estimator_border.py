@@ -19,8 +19,8 @@ from torchnpn import (
     NPNClassifier,
     NPNRegressor,
 )
+from torchnpn.estimators.forward import in_float64
 from torchnpn.estimators.inputs import Inputs
-from torchnpn.estimators.precise import in_float64
 from torchnpn.training import check_network_size, resolve_device
 
 RNG = np.random.default_rng(0)

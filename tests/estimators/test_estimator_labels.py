@@ -40,11 +40,11 @@ def test_labels_that_cannot_be_sorted_are_refused_in_words(model, y):
     with pytest.raises(ValueError, match=words):
         fitted.score(X, y)
     if isinstance(model, NPNClassifier):
-        for call in (lambda: fitted.partial_fit(X, y), lambda: fitted.partial_fit(X, Y > 0, classes=y)):
-            with pytest.raises(ValueError, match=words):
-                call()
-        with pytest.raises(ValueError, match="labels of the type of the classes, which are bool, got"):
-            fitted.log_likelihood(X, y)
+        with pytest.raises(ValueError, match=words):
+            fitted.partial_fit(X, Y > 0, classes=y)
+        for call in (fitted.partial_fit, fitted.log_likelihood):
+            with pytest.raises(ValueError, match="labels of the type of the classes, which are bool, got"):
+                call(X, y)
 
 
 @pytest.mark.parametrize("model", [*CLASSIFIERS, NPNRegressor(**QUICK)], ids=lambda model: type(model).__name__)

@@ -17,8 +17,8 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 from support import target_cases
 
 from torchnpn import NPNAutoencoder, NPNClassifier, NPNRegressor
-from torchnpn.estimators import plan
-from torchnpn.estimators.plan import Plan, ramp
+from torchnpn.estimators import learning
+from torchnpn.estimators.learning import Plan, ramp
 from torchnpn.likelihoods import BY_NAME, GaussianNoise
 
 RNG = np.random.default_rng(0)
@@ -211,7 +211,7 @@ def test_units_and_steps_are_chosen_by_the_rows():
     many = NPNRegressor(**quick).fit(rows, rows[:, 0])
     assert many.hidden_ == (100,) and many.network_[0].out_features == 100
     assert NPNRegressor(hidden=(7, 3), **quick).fit(rows, rows[:, 0]).hidden_ == (7, 3)
-    assert [plan.regression_steps(count) for count in (100, 25_000, 10**6)] == [10_000, 40_000, 80_000]
+    assert [learning.regression_steps(count) for count in (100, 25_000, 10**6)] == [10_000, 40_000, 80_000]
 
 
 def test_old_files_are_told_from_new_ones(tmp_path):

@@ -16,7 +16,7 @@ from torchnpn import (
     NPNClassifier,
     NPNRegressor,
 )
-from torchnpn.training.steps import Steps
+from torchnpn.training.tape import Steps
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(40, 3))

@@ -41,7 +41,7 @@ class Case:
         self.make, self.path = KINDS[kind], folder / "run.ckpt"
         self.want = run(**self.make())
         with pytest.MonkeyPatch.context() as patched:
-            patched.setattr("torchnpn.training.checkpoints.files.SECONDS", -1.0)
+            patched.setattr("torchnpn.training.checkpoint.SECONDS", -1.0)
             with pytest.raises(Stop):
                 run(checkpoint=self.path, callback=stop, **self.make())
         self.content = self.path.read_bytes()

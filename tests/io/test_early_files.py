@@ -20,10 +20,10 @@ AUTOENCODERS = {
     "factors": (npn.DocumentAutoencoder, {"family": "gamma", "activation": "identity", "bias": False}),
 }
 LINKS = {
-    "links_joint": {"features": "joint", "normalisation": "cosine", "variance_scale": 1.0},
-    "links_features": {"features": "products", "normalisation": "cosine", "variance_scale": 0.7},
-    "links_posterior": {"features": "posterior", "normalisation": "none", "variance_scale": 0.7},
-    "links_root": {"features": "products", "sums": False},
+    "links_joint": {"features": "joint", "normalisation": "cosine"},
+    "links_features": {"features": "products", "normalisation": "cosine"},
+    "links_posterior": {"features": "posterior", "normalisation": "none"},
+    "links_root": {"features": "products"},
 }
 
 

@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 import safetensors.torch
 import torch
+from support import layer_cases
 
 import torchnpn
 from torchnpn import families, io, likelihoods, nn
@@ -84,6 +85,9 @@ HEADS = {
     "proportions": likelihoods.BetaProportions(2),
     "counts": likelihoods.PoissonCounts(elbo=0.25),
     "wide counts": likelihoods.NegativeBinomialCounts(3, initial_log_overdispersion=-1.25),
+    "zeros": likelihoods.ZeroInflatedPoisson(elbo=0.25),
+    "ordered": likelihoods.OrderedClasses(4),
+    "ordered twice": likelihoods.OrderedClasses(3, replicas=(2,)),
     "softmax mean": likelihoods.SoftmaxMean(3),
     "softmax": likelihoods.ScaledSoftmax(4),
     "sigmoids": likelihoods.Sigmoids(5),
@@ -143,6 +147,7 @@ def test_every_module_of_the_library_can_be_saved():
     tested = {type(module) for network in networks().values() for module in network.modules()} | set(
         map(type, HEADS.values())
     )
+    tested |= {type(case.layer()) for case in layer_cases.LAYERS}  # by tests/nn/test_layers.py
     assert modules | heads <= tested | {nn.RandomParameter}
 
 

@@ -174,6 +174,18 @@ def test_linear_under_functional_gradients():
     torch.testing.assert_close(got, want)
 
 
+def test_a_network_under_transforms_that_do_not_touch_it():
+    """Whatever a transform has wrapped, it takes no autograd function of the kernels."""
+    net, x = nn.mlp([5, 4, 1], generator=torch.Generator().manual_seed(0)), tensors(torch.float32)["a_m"].detach()
+    want = net(x).mean
+
+    def scaled(factor):
+        return net(x).mean * factor
+
+    torch.testing.assert_close(torch.func.vmap(scaled)(torch.arange(3.0))[2], 2 * want)
+    torch.testing.assert_close(torch.func.grad(lambda factor: scaled(factor).sum())(torch.tensor(2.0)), want.sum())
+
+
 def test_linear_checks_like_the_plain_map():
     a, W, b = moments(tensors())
     with pytest.raises(ValueError, match="same number of in features"):

@@ -8,7 +8,7 @@ import torch
 from scipy import stats
 
 from torchnpn import likelihoods as L
-from torchnpn.likelihoods.units import robust
+from torchnpn.likelihoods.targets import robust
 from torchnpn.moments import Moments
 
 NODES, WEIGHTS = np.polynomial.hermite_e.hermegauss(200)

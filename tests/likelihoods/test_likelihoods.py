@@ -13,7 +13,7 @@ from torch.utils import _pytree as pytree
 
 from torchnpn import likelihoods as L
 from torchnpn import maps
-from torchnpn.likelihoods import limits
+from torchnpn.likelihoods import guards
 from torchnpn.moments import Moments
 
 ROWS, TARGETS, CLASSES = 6, 2, 5
@@ -341,8 +341,8 @@ def test_half_precision_is_computed_in_float32(case):
 
 def test_guards_change_nothing_within_their_limits():
     x = torch.linspace(-30, 30, 601, dtype=torch.float64)
-    torch.testing.assert_close(limits.soft_clamp(x, 30.0), x, rtol=1e-15, atol=0.0)
-    far = limits.soft_clamp(torch.logspace(1.5, 8, 50, dtype=torch.float64), 30.0)
+    torch.testing.assert_close(guards.soft_clamp(x, 30.0), x, rtol=1e-15, atol=0.0)
+    far = guards.soft_clamp(torch.logspace(1.5, 8, 50, dtype=torch.float64), 30.0)
     assert (far.diff() > 0).all() and far.max() <= 33
 
 

@@ -9,7 +9,7 @@ from scipy import special, stats
 
 from torchnpn import likelihoods as L
 from torchnpn.estimators import NPNRegressor
-from torchnpn.likelihoods.logit import folded
+from torchnpn.likelihoods.guards import folded
 from torchnpn.moments import Moments
 
 NODES, WEIGHTS = np.polynomial.hermite_e.hermegauss(100)

@@ -31,7 +31,7 @@ def fitted(codes=CODES, **settings) -> LinkPredictor:
 @pytest.mark.parametrize("normalisation", NORMALISATIONS)
 @pytest.mark.parametrize("features", FEATURES)
 def test_all_of_it_comes_back(features, normalisation, tmp_path):
-    model = fitted(features=features, normalisation=normalisation, variance_scale=2.0)
+    model = fitted(features=features, normalisation=normalisation)
     npn.save(model, tmp_path / "links.npn")
     loaded = npn.load(tmp_path / "links.npn")
     assert type(loaded) is LinkPredictor and loaded.get_params() == model.get_params()
@@ -89,6 +89,20 @@ def test_an_unfitted_one_is_refused(tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
+def test_sums_that_were_a_setting_are_in_the_file(tmp_path):
+    model = fitted(features=uncertain_products)
+    npn.save(model, path := tmp_path / "links.npn")
+    with safetensors.safe_open(path, "pt") as opened:
+        document = json.loads(opened.metadata()["torchnpn"])
+    document["object"]["plain"]["settings"] |= {"features": "products", "sums": True, "variance_scale": 2.0}
+    io.file.write(path, document, safetensors.torch.load_file(path))
+    loaded = npn.load(path)
+    assert loaded.features == "products with sums"
+    np.testing.assert_allclose(loaded.predict_proba(PAIRS), model.predict_proba(PAIRS), rtol=1e-9)
+    npn.save(loaded, path)
+    assert npn.load(path).get_params() == loaded.get_params()
+
+
 def changed(name, change):
     return lambda plain, tensors: (plain, {**tensors, name: change(tensors[name])})
 
@@ -109,7 +123,6 @@ def without(name):
         setting("features", ["joint"]),
         setting("features", None),
         setting("negatives", 0),
-        setting("variance_scale", -1),
         setting("precision", "large"),
         setting("more", 1),
         lambda plain, tensors: ({**plain, "precision": 0}, tensors),

@@ -11,14 +11,13 @@ from scipy.special import expit
 from scipy.stats import chisquare
 from sklearn.base import clone
 from sklearn.linear_model import LogisticRegression
+from support.link_codes import rank_and_auc
 
 from torchnpn import BayesianLogisticRegression, Moments
-from torchnpn.datasets.splits import node_split
 from torchnpn.links import LinkPredictor, predictor
 from torchnpn.links.features import FEATURES, NORMALISATIONS, uncertain_products
 from torchnpn.links.pairs import negative_pairs
 from torchnpn.logistic.posterior import Rows, fit_posterior
-from torchnpn.metrics.links import link_positions, link_quality
 from torchnpn.moments import JointMoments
 
 MAPS = {**{name: name for name in FEATURES}, "a function": uncertain_products}
@@ -154,8 +153,7 @@ def test_independent_dimensions_are_a_case_of_covariances():
     diagonal = JointMoments(x.mean, torch.diag_embed(x.variance))
     for features in MAPS.values():
         one, other = (
-            LinkPredictor(features, variance_scale=2.0, negatives=500, random_state=0).fit(given, links)
-            for given in (x, diagonal)
+            LinkPredictor(features, negatives=500, random_state=0).fit(given, links) for given in (x, diagonal)
         )
         np.testing.assert_allclose(
             one.scores([0, 7], range(120)), other.scores([0, 7], range(120)), rtol=1e-3, atol=1e-4
@@ -193,7 +191,7 @@ def test_correlated_codes_link_better_by_their_covariances():
 
     def rank(second) -> float:
         model = LinkPredictor("joint", negatives=5_000, random_state=0).fit((seen, second), links, nodes=train)
-        return link_quality(model.score_blocks(test, train), link_positions(links, test, train)).rank
+        return rank_and_auc(model, links, test, train)[0]
 
     together, alone = rank(covariance), rank(covariance.diagonal(0, 1, 2))
     assert together < 0.99 * alone < 0.99 * rank(np.zeros((500, 6))), (together, alone)
@@ -222,11 +220,9 @@ def test_codes_that_are_all_alike_say_nothing(features, variance):
 @pytest.mark.parametrize("features", MAPS.values(), ids=MAPS)
 def test_finds_the_links_of_communities(features, normalisation):
     x, links = communities()
-    train, test = node_split(120, seed=0)
+    train, test = np.split(np.random.default_rng(0).permutation(120), [96])
     model = LinkPredictor(features, normalisation, negatives=1_000, random_state=0).fit(x, links, train)
-    true = link_positions(links, test, train)
-    auc = link_quality(model.score_blocks(test, train), true).auc
-    assert auc > 0.8  # 0.847 to 0.861; knowing the communities gives 0.871
+    assert rank_and_auc(model, links, test, train)[1] > 0.8  # 0.847 to 0.861; knowing the communities gives 0.871
 
 
 def test_learns_from_training_nodes_only():
@@ -246,15 +242,6 @@ def test_takes_arrays_pairs_and_frames_of_numbers():
     model = LinkPredictor(negatives=300, random_state=0)
     arrays = (x.mean.numpy(), x.variance.numpy())
     np.testing.assert_allclose(model.fit(x, links).coef_, clone(model).fit(arrays, links.tolist()).coef_, rtol=1e-6)
-
-
-def test_variances_are_scaled_first():
-    x, links = communities()
-    model = LinkPredictor("joint", variance_scale=3.0, negatives=300, random_state=0)
-    tripled = Moments(x.mean, 3 * x.variance)
-    np.testing.assert_allclose(
-        model.fit(x, links).coef_, clone(model).set_params(variance_scale=1.0).fit(tripled, links).coef_, rtol=1e-5
-    )
 
 
 def test_settings_are_scikit_learns():
@@ -288,7 +275,6 @@ def with_one(covariance) -> np.ndarray:
         ({"negatives": 0}, {}, "negatives expects"),
         ({"negatives": 1.5}, {}, "negatives expects"),
         ({"precision": "ard"}, {}, "precision expects"),
-        ({"variance_scale": -1.0}, {}, "variance_scale expects"),
         ({}, {"codes": np.empty((0, 2))}, "codes expects means"),
         ({}, {"codes": (np.ones((4, 2)),) * 3}, "a pair of means and variances, got a tuple of 3"),
         ({}, {"codes": [[1.0], [1.0, 2.0]]}, "codes expects numbers"),
@@ -310,11 +296,7 @@ def with_one(covariance) -> np.ndarray:
         ({}, {"codes": (GOOD, with_one([[1.0, 2.0], [2.0, 1.0]]))}, "without eigenvalues below 0, .* at node 2"),
         ({}, {"codes": (GOOD, with_one([[-1.0, 0.0], [0.0, 1.0]]))}, "without eigenvalues below 0, .* at node 2"),
         ({"normalisation": "none"}, {"codes": 1e20 * GOOD}, "products float32 can hold, got some of 2e"),
-        (
-            {"features": "joint", "variance_scale": 1e30},
-            {"codes": (VARIED, with_one(np.eye(2)))},
-            "smaller variance_scale",
-        ),
+        ({"features": "joint"}, {"codes": (VARIED, 1e30 * with_one(np.eye(2)))}, "their variances by its square"),
         ({}, {"links": [[0, 4]]}, "links expects whole numbers from 0 to 3, got .*4"),
         ({}, {"links": [[0.5, 1]]}, "links expects whole numbers"),
         ({}, {"links": [0, 1]}, "links expects pairs of nodes"),
@@ -324,10 +306,6 @@ def with_one(covariance) -> np.ndarray:
         ({}, {"nodes": [2, 3]}, "got 0 with"),
         ({}, {"nodes": [-1]}, "nodes expects"),
         ({}, {"codes": [["a"], ["b"], ["c"], ["d"]]}, "codes expects real numbers, got values of type <U1"),
-        ({}, {"traits": list("abcd")}, "traits expects real numbers, got values of type <U1"),
-        ({}, {"traits": [1.0, 2.0]}, r"traits expects numbers for each of 4 nodes, got shape \(2, 1\)"),
-        ({}, {"traits": [1.0, 2.0, np.nan, 0.0]}, "traits expects finite numbers"),
-        ({}, {"traits": np.empty((4, 0))}, "traits expects numbers for each of 4 nodes"),
     ],
 )
 def test_what_cannot_be_learnt_from_is_refused(settings, given, message):

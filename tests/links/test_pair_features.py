@@ -5,40 +5,30 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
+from support.link_codes import (
+    ALL,
+    NODES,
+    SIZE,
+    TRAIN,
+    assert_finite_where_certain,
+    assert_symmetric,
+    codes,
+    features,
+    joint_codes,
+    outer,
+    unit,
+)
 
 from torchnpn import Moments
 from torchnpn.links import Products
 from torchnpn.links.features import NORMALISATIONS, joint, products, uncertain_products
-from torchnpn.moments import JointMoments
 
-NODES, SIZE, TRAIN = 40, 6, 30
-ALL = torch.cartesian_prod(torch.arange(NODES), torch.arange(NODES))
 MAPS = {
     "means": lambda x, *options: products(Moments(x.mean), *options),
     "products": products,
     "uncertain products": uncertain_products,
     "joint": joint,
 }
-
-
-def codes(seed: int = 0) -> Moments:
-    rng = np.random.default_rng(seed)
-    return Moments(torch.tensor(rng.normal(1.0, 2.0, (NODES, SIZE))), torch.tensor(rng.gamma(1.0, 1.0, (NODES, SIZE))))
-
-
-def features(use: str, length: str, x: Moments):
-    """All features (nodes, nodes, features) of a use, and their variances."""
-    found = MAPS[use](x, torch.arange(TRAIN), NORMALISATIONS[length])
-    return [None if part is None else part.of(ALL).view(NODES, NODES, -1).numpy() for part in found[:2]]
-
-
-def outer(values):  # (nodes, n) -> (nodes, nodes, n)
-    return values[:, None] * values[None]
-
-
-def unit(values):
-    centred = values - values[:TRAIN].mean(0)
-    return np.sqrt(values.shape[1]) * centred / np.linalg.norm(centred, axis=1, keepdims=True)
 
 
 @pytest.mark.parametrize(("length", "scaled"), [("none", lambda values: values), ("cosine", unit)])
@@ -52,31 +42,25 @@ def test_features_are_their_formulas(length, scaled):
         "uncertain products": outer(scaled(m)),
     }
     for use, value in expected.items():
-        np.testing.assert_allclose(features(use, length, x)[0], value, rtol=1e-9, atol=1e-12, err_msg=use)
+        np.testing.assert_allclose(features(MAPS[use], length, x)[0], value, rtol=1e-9, atol=1e-12, err_msg=use)
 
 
 def test_variance_is_that_of_a_product():
     x = codes()
     m, s = x.mean.numpy(), x.variance.numpy()
     expected = (s + m**2)[:, None] * (s + m**2)[None] - outer(m) ** 2
-    np.testing.assert_allclose(features("uncertain products", "none", x)[1], expected, rtol=1e-9)
+    np.testing.assert_allclose(features(MAPS["uncertain products"], "none", x)[1], expected, rtol=1e-9)
     centred = m - m[:TRAIN].mean(0)
     factor = SIZE / (centred**2).sum(1, keepdims=True)
     m, s = unit(m), s * factor
     expected = (s + m**2)[:, None] * (s + m**2)[None] - outer(m) ** 2
-    np.testing.assert_allclose(features("uncertain products", "cosine", x)[1], expected, rtol=1e-9)
-
-
-def together(seed: int = 0) -> JointMoments:
-    """Codes with covariances."""
-    root = np.random.default_rng(seed).normal(size=(NODES, SIZE, SIZE))
-    return JointMoments(codes(seed).mean, torch.tensor(root @ root.swapaxes(1, 2)))
+    np.testing.assert_allclose(features(MAPS["uncertain products"], "cosine", x)[1], expected, rtol=1e-9)
 
 
 @pytest.mark.parametrize(("length", "scaled"), [("none", lambda values: values), ("cosine", unit)])
 def test_covariance_is_that_of_products(length, scaled):
     """E φ_k φ_l - E φ_k E φ_l of independent nodes, whose second moments are C + m mᵀ."""
-    x = together()
+    x = joint_codes()
     m, C = x.mean.numpy(), x.covariance.numpy()
     factor = scaled(m) / (m - (0 if length == "none" else m[:TRAIN].mean(0)))
     m, C = scaled(m), C * factor[:, :1, None] ** 2  # one factor for all dimensions of a node
@@ -91,36 +75,31 @@ def test_covariance_is_that_of_products(length, scaled):
 
 
 def test_joint_has_sums_of_all_that_is_known_of_a_node():
-    x = together()
+    x = joint_codes()
     m, s = unit(x.mean.numpy()), x.variance.numpy()
     known = np.hstack([m, m**2, np.log(s + 1e-6 * s[:TRAIN].mean(0))])
     known = (known - known[:TRAIN].mean(0)) / known[:TRAIN].std(0)
-    mean, variance = features("joint", "cosine", x)
+    mean, variance = features(MAPS["joint"], "cosine", x)
     np.testing.assert_allclose(mean[..., :SIZE], outer(m), rtol=1e-9, atol=1e-12)
     np.testing.assert_allclose(mean[..., SIZE:], known[:, None] + known[None], rtol=1e-6, atol=1e-9)
-    np.testing.assert_allclose(variance, features("uncertain products", "cosine", x)[1], rtol=1e-9)
+    np.testing.assert_allclose(variance, features(MAPS["uncertain products"], "cosine", x)[1], rtol=1e-9)
 
 
 def test_products_use_variances_only():
-    x = together()
-    found, _ = features("products", "cosine", x)
-    np.testing.assert_allclose(found, features("products", "cosine", Moments(x.mean, x.variance))[0], rtol=1e-12)
+    x = joint_codes()
+    found, _ = features(MAPS["products"], "cosine", x)
+    np.testing.assert_allclose(found, features(MAPS["products"], "cosine", Moments(x.mean, x.variance))[0], rtol=1e-12)
 
 
 @pytest.mark.parametrize("length", NORMALISATIONS)
 @pytest.mark.parametrize("use", MAPS)
 def test_features_do_not_know_which_node_is_first(use, length):
-    for part in features(use, length, codes()):
-        if part is not None:
-            np.testing.assert_allclose(part, part.swapaxes(0, 1), rtol=1e-9, atol=1e-9)
+    assert_symmetric(MAPS[use], length)
 
 
 @pytest.mark.parametrize("use", MAPS)
 def test_certain_and_constant_codes_have_finite_features(use):
-    mean = torch.ones(NODES, SIZE, dtype=torch.float64)
-    mean[1, 0] = 2.0
-    for part in features(use, "cosine", Moments(mean, torch.zeros_like(mean))):
-        assert part is None or np.isfinite(part).all()
+    assert_finite_where_certain(MAPS[use])
 
 
 @pytest.mark.parametrize("use", MAPS)

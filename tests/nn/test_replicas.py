@@ -172,7 +172,7 @@ def test_a_training_with_rates_goes_on_where_it_was(tmp_path, monkeypatch):
         if len(history.epochs) == 3:
             raise Stop
 
-    monkeypatch.setattr("torchnpn.training.checkpoints.files.SECONDS", -1.0)
+    monkeypatch.setattr("torchnpn.training.checkpoint.SECONDS", -1.0)
     settings = {"epochs": 5, "learning_rate": [1e-2, 1e-3], "prior": priors.EmpiricalBayes()}
     path, noises = tmp_path / "run.ckpt", [likelihoods.GaussianNoise(1, replicas=(2,)) for _ in range(3)]
     want, broken, got = (network(2, dropout=0.2) for _ in range(3))

@@ -1,6 +1,8 @@
-"""Settings of small, quick autoencoders of counts: one row for every kind of network."""
+"""Settings of small, quick autoencoders of counts, one row for every kind of network; and odd documents for them."""
 
 from __future__ import annotations
+
+from typing import Any
 
 import pytest
 
@@ -16,3 +18,22 @@ NETWORKS = {
     "poisson by KL": {"family": "poisson", "activation": "saturating_kl", "loss": "l2"},
 }
 each_network = pytest.mark.parametrize("settings", NETWORKS.values(), ids=NETWORKS)
+
+
+def odd_documents(counts: Any, case: str) -> Any:
+    """Documents, of which some are out of the ordinary."""
+    odd = counts.tolil()
+    if case == "one document":
+        odd = odd[:1]
+    elif case == "empty documents":
+        odd[[0, 7]] = 0
+    elif case == "all empty":
+        odd[:] = 0
+    elif case == "a word that never occurs":
+        odd[:, 3] = 0
+    elif case == "wide":
+        odd.resize(odd.shape[0], 2**16 + 9)
+        odd[0, 2**16 + 5] = 3
+    else:
+        raise ValueError(f"There is no case {case!r}.")
+    return odd.tocsr()

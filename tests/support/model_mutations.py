@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 import torch
 
+from support import layer_cases
 from torchnpn import (
     BayesianLogisticRegression,
     DocumentAutoencoder,
@@ -55,6 +56,7 @@ def models() -> dict[str, object]:
                 nn.Sequential(nn.Linear(3, 3), nn.Hardtanh(-1.0, 1.0), nn.AnalyticDropout(0.1)), nn.ELU(1.0),
                 nn.MaskedUnits(0.1), nn.MeanAndNoise(3, 2, replicas=(2,)),
             ),
+            **{f"{case.name} layer": case.layer(replicas=(2,)) for case in layer_cases.LAYERS},
             "known constant": likelihoods.Direct("weibull", shape=2.0),
             "learnt noise": likelihoods.GaussianNoise(2),
             "regressor": NPNRegressor(**fast).fit(X, y[:, 0]),
@@ -146,7 +148,7 @@ def asked(model: Any) -> list[np.ndarray]:
         return []
     if isinstance(model, torch.nn.Module):
         with torch.no_grad():
-            o = model(torch.full((1, _inputs(model)), 0.5, dtype=next((p.dtype for p in model.parameters()), None)))
+            o = model(_row(model))
         return [part.double().numpy() for part in o if part is not None]
     kind = type(model).__name__
     if kind == "TableModel":
@@ -165,8 +167,10 @@ def asked(model: Any) -> list[np.ndarray]:
     return [model.predict_proba(x)]
 
 
-def _inputs(network: torch.nn.Module) -> int:
-    for module in network.modules():
-        if isinstance(module, nn.Linear):
-            return module.in_features // (2 if any(isinstance(m, nn.Complement) for m in network.modules()) else 1)
-    return 2
+def _row(network: torch.nn.Module) -> torch.Tensor:
+    first = next((layer for layer in network.modules() if hasattr(layer, "in_features")), None)
+    if first is not None and first.in_features == 0:
+        return torch.tensor([-1])  # a layer of codes
+    complements = any(isinstance(layer, nn.Complement) for layer in network.modules())
+    inputs = 2 if first is None else first.in_features // (2 if complements else 1)
+    return torch.full((1, inputs), 0.5, dtype=next((p.dtype for p in network.parameters()), None))

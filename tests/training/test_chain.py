@@ -16,6 +16,7 @@ import torchnpn as npn
 from torchnpn import likelihoods, nn, priors, training
 from torchnpn.training.chain import NumpyChainSteps, why_not_numpy
 from torchnpn.training.data import Rows
+from torchnpn.training.engine import device_engine
 from torchnpn.training.epoch import HostPlan
 from torchnpn.training.tape import TapeSteps
 
@@ -158,6 +159,48 @@ def test_training_is_the_same_either_way(x):
     np.testing.assert_allclose(histories[0].last.loss, histories[1].last.loss, rtol=1e-3)
 
 
+SETTINGS = {
+    "KL weights": {"kl_weight": lambda progress: np.array([0.1, 1.0, 3.0])},
+    "rates": {"learning_rate": np.array([0.01, 0.02, 0.003])},
+    "adversaries": {"adversarial": 0.1},
+}
+
+
+AT_ONCE = [
+    *("noise", "varying noise", "gamma with ELBO", "counts", "beta", "classes"),
+    *("heavy tails", "varying heavy tails", "zeros with ELBO", "hurdle", "ordered classes"),
+]
+
+
+@pytest.mark.parametrize("own_rows", [False, True], ids=["all rows", "own rows"])
+@pytest.mark.parametrize("name", AT_ONCE)
+@pytest.mark.parametrize("setting", SETTINGS)
+def test_replicas_at_once_are_trained_as_by_autograd(name, setting, own_rows):
+    one, y = TARGETS[name]
+    replicas, classes = 3, y.ndim == 1
+    x = torch.randn(ROWS, 5, generator=torch.Generator().manual_seed(0))
+    rows = Rows(x, tensor(y))
+    if own_rows:
+        rows = rows.restricted(np.stack([np.random.default_rng(k).permutation(ROWS)[:11] for k in range(replicas)]))
+    recipe = training.Recipe(**{"epochs": 2, "batch_size": 4, "learning_rate": 0.01, "seed": 3, **SETTINGS[setting]})
+    ends = []
+    for fused in (None, False):
+        own = {"replicas": (replicas,)} if [*one.parameters()] else {}
+        likelihood = type(one)(4 if classes else 1, **own)
+        net = nn.mlp(
+            [5, 7, 6, likelihood.outputs(4 if classes else y.shape[1])],
+            replicas=(replicas,),
+            generator=torch.Generator().manual_seed(1),
+        )
+        engine = device_engine(net, rows, likelihood, priors.EmpiricalBayes(), recipe, fused=fused)
+        assert engine.name == ("NumpyChainSteps" if fused is None else "TapeSteps")
+        last = [engine.epoch(number) for number in range(2)][-1]
+        engine.stepper.release()
+        ends.append((last.loss, last.divergence, *net.parameters(), *likelihood.parameters()))
+    for ours, theirs in zip(*ends, strict=True):
+        torch.testing.assert_close(torch.as_tensor(ours), torch.as_tensor(theirs), rtol=1e-3, atol=1e-4)
+
+
 def test_parameters_have_their_own_memory_afterwards():
     net, likelihood = nn.mlp([4, 8, 1]), likelihoods.GaussianNoise()
     rows, y = RNG.normal(size=(30, 4)).astype(np.float32), RNG.normal(size=(30, 1)).astype(np.float32)
@@ -166,15 +209,21 @@ def test_parameters_have_their_own_memory_afterwards():
     assert len(owners) == len([*net.parameters(), *likelihood.parameters()])
 
 
+def tied():
+    layer = nn.Linear(4, 4)
+    return nn.Sequential(layer, nn.ReLU(), layer)
+
+
 @pytest.mark.parametrize(
     ("model", "words"),
     [
+        (tied(), "a layer is there twice"),
         (nn.mlp([4, 3, 1], activation="tanh"), "Tanh stands where a ReLU is expected"),
         (nn.mlp([4, 3, 1], "gamma"), "Linear is not a Gaussian Linear layer"),
-        (nn.mlp([4, 3, 1], replicas=(2,)), "replicas"),
+        (nn.mlp([4, 3, 1], replicas=(2, 2)), "replicas along several dimensions"),
         (nn.mlp([4, 3, 1], dropout=0.1), "not a Sequential of Linear layers"),
         (nn.mlp([4, 3, 1]).double(), "not float32"),
-        (nn.mlp([500, 100, 1]), "100,402 free numbers"),
+        (nn.mlp([5000, 100, 1]), "1,000,402 free numbers"),
         (nn.Sequential(nn.Linear(4, 1, bias=False)), "with a bias"),
         (nn.Linear(4, 1), "not a Sequential"),
     ],

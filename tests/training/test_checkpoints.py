@@ -16,9 +16,9 @@ from torch.utils.data import DataLoader, TensorDataset
 import torchnpn
 from torchnpn import likelihoods, nn, priors
 from torchnpn.moments import Moments
-from torchnpn.training import CheckpointError, engine, linear_ramp, loop
-from torchnpn.training.checkpoints.fingerprint import described
+from torchnpn.training import CheckpointError, engine, linear_ramp
 from torchnpn.training.engine import device_engine
+from torchnpn.training.fingerprint import described
 
 
 def sparse(share):
@@ -40,7 +40,7 @@ def stop_after(epoch):
 
 @pytest.fixture
 def every_epoch(monkeypatch):
-    monkeypatch.setattr("torchnpn.training.checkpoints.files.SECONDS", -1.0)
+    monkeypatch.setattr("torchnpn.training.checkpoint.SECONDS", -1.0)
 
 
 SETTINGS = {"epochs": 8, "prior": priors.EmpiricalBayes(), "validation": data(20, seed=5), "patience": 6}
@@ -160,7 +160,7 @@ def test_the_same_rows_in_other_hands_are_the_same(tmp_path):
 
 
 def test_large_arrays_are_compared_by_some_of_their_rows(monkeypatch):
-    monkeypatch.setattr("torchnpn.training.checkpoints.fingerprint.ALL_BYTES", 1000)
+    monkeypatch.setattr("torchnpn.training.fingerprint.ALL_BYTES", 1000)
     x = torch.randn(1000, 3, generator=seeded())
     other = x.clone()
     other[0, 0] += 1
@@ -197,7 +197,7 @@ def on_device(monkeypatch, fused):
     def choose(*arguments):
         return device_engine(*arguments[:-1], fused=fused)
 
-    monkeypatch.setattr(loop, "choose_engine", choose)
+    monkeypatch.setattr("torchnpn.training.loop.choose_engine", choose)
 
 
 @pytest.mark.parametrize("settings", [{}, {"scheduler": None}, TORCHS], ids=["default", "constant rate", "torch's"])

@@ -12,9 +12,8 @@ from support.device_cases import FEATURES, OUTPUTS, ROWS, dataset, network, norm
 
 from torchnpn import likelihoods, nn, priors
 from torchnpn.moments import Moments
-from torchnpn.training import constant, cosine
+from torchnpn.training import constant, cosine, optimizer_state
 from torchnpn.training.chain import TritonChainSteps
-from torchnpn.training.checkpoints import optimizer_state
 from torchnpn.training.engine import device_engine
 from torchnpn.training.graph import CapturedCall, SideStream, captured
 from torchnpn.training.tape import TapeSteps

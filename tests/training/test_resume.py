@@ -29,7 +29,7 @@ import torch._dynamo  # an optimizer's first step would, a second for each proce
 from torchnpn import likelihoods, nn, priors, training
 
 torch.set_num_threads(1)
-training.checkpoints.files.SECONDS = -1.0  # a write after every epoch, so that kills fall into them
+training.checkpoint.SECONDS = -1.0  # a write after every epoch, so that kills fall into them
 
 
 def run(checkpoint, result, most):  # after `most` epochs it waits to be killed

@@ -29,7 +29,6 @@ def demo(
         out.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryFile(dir=out):  # before a minute's work, not after
             pass
-    from torchnpn import plots
     from torchnpn._files import whole_file
     from torchnpn.demo import page
 
@@ -41,16 +40,18 @@ def demo(
             found.append(study.run())
             progress(1.0)
     results = page.Results(*found)
-    drawn = {f"{name}.png": plots.png(figure) for name, figure in page.figures(results).items()}
-    text = page.html(results, time.perf_counter() - start)
+    pictures = page.pictures(results)
+    sections = page.sections(results, pictures)
+    drawn = {f"{name}.png": picture.wide.light for name, picture in pictures.items()}
+    text = page.html(sections, time.perf_counter() - start)
     with writing(out, _ADVICE):
         for name, content in {**drawn, "report.html": text.encode()}.items():
             with whole_file(out / name) as file:
                 file.write(content)
-    for title, table in page.tables(results).items():
-        say(title, style="bold")
-        styles = ["cyan" if best == 1 else None for best in table.best] or None
-        show(table.header, table.rows, styles=styles)
+    for section in sections:
+        say(section.title, style="bold")
+        assert section.table is not None  # every study has one
+        show(section.table.header, section.table.rows)
     report = (out / "report.html").resolve()
     say(f"Done in {time.perf_counter() - start:.0f} s. Report and {len(drawn)} figures:")
     say(f"{report}", style=f"link {report.as_uri()}")

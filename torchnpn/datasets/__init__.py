@@ -3,21 +3,17 @@
 from torchnpn.datasets.catalogue import Verdict, available, fetch, load, register, verify
 from torchnpn.datasets.dataset import Dataset, Info, Split
 from torchnpn.datasets.download import DownloadError, Patience
-from torchnpn.datasets.splits import LinkSplit, link_split, node_split
 
 __all__ = [
     "Dataset",
     "DownloadError",
     "Info",
-    "LinkSplit",
     "Patience",
     "Split",
     "Verdict",
     "available",
     "fetch",
-    "link_split",
     "load",
-    "node_split",
     "register",
     "verify",
 ]

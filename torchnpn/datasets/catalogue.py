@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import NamedTuple
 
 from torchnpn._text import did_you_mean
-from torchnpn.datasets import images, insurance, store, toy, uci
+from torchnpn.datasets import insurance, store, toy, uci
 from torchnpn.datasets.dataset import Dataset, Info, Original, Source
 from torchnpn.datasets.download import Clock, DownloadError, Patience, Progress, download
 
-SOURCES: dict[str, Source] = {source.name: source for source in (*uci.SOURCES, *insurance.SOURCES, *images.SOURCES)}
+SOURCES: dict[str, Source] = {source.name: source for source in (*uci.SOURCES, insurance.SOURCE)}
 _FOREIGN = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError)  # arrays of other names, types, values
 
 
@@ -35,7 +35,8 @@ def register(*added: Source) -> None:
 def load(name: str) -> Dataset:
     """The data set called `name`, from `$TORCHNPN_DATA`, the cache, or its source; `toy` is generated.
 
-    What a source of another package loads is its own: the studies' texts are `npn_studies.datasets.Documents`.
+    Other packages add data sets of their own: images and texts come with the studies, and of texts `load` gives
+    `npn_studies.datasets.Documents`.
 
     Raises:
         ValueError: If there is no such name, or the file is damaged or holds something else.

@@ -63,4 +63,3 @@ SOURCE = Source(
         "The page on data sets in the documentation shows how to convert it."
     ),
 )
-SOURCES = (SOURCE,)

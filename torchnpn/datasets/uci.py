@@ -39,6 +39,10 @@ class Table(NamedTuple):
     note: str = ""
 
 
+def _words(names: str) -> tuple[str, ...]:
+    return tuple(names.split())
+
+
 TABLES = (
     Table(
         name="boston",
@@ -46,7 +50,7 @@ TABLES = (
         title="House prices in Boston",
         rows=506,
         splits=20,
-        features=("CRIM", "ZN", "INDUS", "CHAS", "NOX", "RM", "AGE", "DIS", "RAD", "TAX", "PTRATIO", "B", "LSTAT"),
+        features=_words("CRIM ZN INDUS CHAS NOX RM AGE DIS RAD TAX PTRATIO B LSTAT"),
         target="MEDV",
         sha256="baadf72995725d76efe787b664e1f083388c79ba21ef9a7990d87f774184735a",
         digest="7c94abe430d99b8f7bac02db027779366d69f2aaa2cce8af9828d6a21780390d",
@@ -59,16 +63,7 @@ TABLES = (
         title="Strength of concrete",
         rows=1030,
         splits=20,
-        features=(
-            "cement",
-            "slag",
-            "fly_ash",
-            "water",
-            "superplasticizer",
-            "coarse_aggregate",
-            "fine_aggregate",
-            "age",
-        ),
+        features=_words("cement slag fly_ash water superplasticizer coarse_aggregate fine_aggregate age"),
         target="strength",
         sha256="43d290fd2c2a399ad7e62c45cab5337ba94ece69ebdcf5875aa668cb886243de",
         digest="c36e689e53c4a01798fbf488ac685240880e47b060db0e1572263962533ead23",
@@ -80,15 +75,9 @@ TABLES = (
         title="Heating load of buildings",
         rows=768,
         splits=20,
-        features=(
-            "relative_compactness",
-            "surface_area",
-            "wall_area",
-            "roof_area",
-            "overall_height",
-            "orientation",
-            "glazing_area",
-            "glazing_area_distribution",
+        features=_words(
+            "relative_compactness surface_area wall_area roof_area overall_height orientation glazing_area "
+            "glazing_area_distribution"
         ),
         target="heating_load",
         sha256="7f8bf024cea437267d56be99b7af7bb3faebec8a7bccfbb20d06d52d9372a950",
@@ -112,23 +101,11 @@ TABLES = (
         title="Decay of a ship's gas turbine",
         rows=11934,
         splits=20,
-        features=(
-            "lever_position",
-            "ship_speed",
-            "shaft_torque",
-            "turbine_revolutions",
-            "generator_revolutions",
-            "starboard_propeller_torque",
-            "port_propeller_torque",
-            "turbine_exit_temperature",
-            "compressor_inlet_temperature",
-            "compressor_outlet_temperature",
-            "turbine_exit_pressure",
-            "compressor_inlet_pressure",
-            "compressor_outlet_pressure",
-            "exhaust_pressure",
-            "injection_control",
-            "fuel_flow",
+        features=_words(
+            "lever_position ship_speed shaft_torque turbine_revolutions generator_revolutions "
+            "starboard_propeller_torque port_propeller_torque turbine_exit_temperature "
+            "compressor_inlet_temperature compressor_outlet_temperature turbine_exit_pressure "
+            "compressor_inlet_pressure compressor_outlet_pressure exhaust_pressure injection_control fuel_flow"
         ),
         target="compressor_decay",
         sha256="de0ea69da1efaab8b9655ffed828547d10dd68c1fb8c6e0163e6a988def393a6",
@@ -141,7 +118,7 @@ TABLES = (
         title="Output of a power plant",
         rows=9568,
         splits=20,
-        features=("temperature", "exhaust_vacuum", "pressure", "humidity"),
+        features=_words("temperature exhaust_vacuum pressure humidity"),
         target="output",
         sha256="daebd20c408dfc5c4979604f240e891be162c3a5d00d662380aa669044a1fb31",
         digest="88b2faa360e83b94d9225180779f14a938de933c9a6f50d35e50dbef78b25c2d",
@@ -165,18 +142,9 @@ TABLES = (
         title="Quality of red wine",
         rows=1599,
         splits=20,
-        features=(
-            "fixed_acidity",
-            "volatile_acidity",
-            "citric_acid",
-            "residual_sugar",
-            "chlorides",
-            "free_sulfur_dioxide",
-            "total_sulfur_dioxide",
-            "density",
-            "pH",
-            "sulphates",
-            "alcohol",
+        features=_words(
+            "fixed_acidity volatile_acidity citric_acid residual_sugar chlorides free_sulfur_dioxide "
+            "total_sulfur_dioxide density pH sulphates alcohol"
         ),
         target="quality",
         sha256="3ba41eaf4ab562088cf47b5c9dca2b4de2a330c3ee38a7920b4527a09574d5c1",
@@ -189,13 +157,8 @@ TABLES = (
         title="Resistance of sailing yachts",
         rows=308,
         splits=20,
-        features=(
-            "buoyancy_position",
-            "prismatic_coefficient",
-            "length_displacement",
-            "beam_draught",
-            "length_beam",
-            "froude_number",
+        features=_words(
+            "buoyancy_position prismatic_coefficient length_displacement beam_draught length_beam froude_number"
         ),
         target="resistance",
         sha256="00dfecc0fc01ddd4c90b558a3ac11b246df8ebcfea130724223475a9a67f0ea1",

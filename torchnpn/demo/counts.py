@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from scipy import stats
 
 import torchnpn as npn
+from torchnpn.plots import Interval
 
 Array = NDArray[Any]
 LOW, HIGH = -4.0, 4.0  # of x
@@ -20,25 +21,16 @@ ROWS, TEST_ROWS, LEVEL = 500, 4000, 0.9
 
 
 @dataclass(frozen=True)
-class Curve:
-    """Predictions along rows: the mean, the interval of the rate itself, the interval of a count."""
-
-    mean: Array
-    rate_low: Array
-    rate_high: Array
-    low: Array
-    high: Array
-
-
-@dataclass(frozen=True)
 class Result:
+    """Predictions along a grid and for test rows, and how good they are."""
+
     x: Array
     y: Array
     grid: Array
     truth: Array  # true rate along the grid
-    curve: Curve
+    curve: Interval  # predictions along the grid
     test_rate: Array  # true rates of the test rows
-    test: Curve
+    test: Interval
     coverage: float  # share of test counts within their interval
     expected: float  # what the model itself predicts: whole numbers make it more than the level
     rate_coverage: float  # share of true rates within the interval of the rate
@@ -76,10 +68,10 @@ def run(max_epochs: int | None = None, seed: int = 0) -> Result:
     )
 
 
-def _curve(model: npn.NPNRegressor, x: Array) -> Curve:
+def _curve(model: npn.NPNRegressor, x: Array) -> Interval:
     """The rate is log-normal, so its mean and its (epistemic) variance give its interval."""
     predicted = model.predict_dist(x[:, None])
     log_variance = np.log1p(model.predict_variance(x[:, None]).epistemic / predicted.mean**2)
     centre = np.log(predicted.mean) - log_variance / 2
     spread = stats.norm.ppf((1 + LEVEL) / 2) * np.sqrt(log_variance)
-    return Curve(predicted.mean, np.exp(centre - spread), np.exp(centre + spread), *predicted.interval(LEVEL))
+    return Interval(predicted.mean, np.exp(centre - spread), np.exp(centre + spread), *predicted.interval(LEVEL))

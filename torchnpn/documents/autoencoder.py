@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from functools import partial
 from typing import Any, NamedTuple, Self
 
 import numpy as np
@@ -28,9 +27,11 @@ from torchnpn.estimators import (
     checked_data,
     decoded,
     in_float64,
+    reporter,
     seed_of,
     state,
 )
+from torchnpn.io import checks
 from torchnpn.likelihoods import Likelihood
 from torchnpn.moments import Moments
 from torchnpn.nn import Sequential
@@ -174,7 +175,7 @@ class DocumentAutoencoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
             y: Ignored.
             progress: Called with the share of training that is done, from 0 to 1.
         """
-        check_settings(self.get_params(deep=False))
+        self._check_settings()
         check_progress(progress)
         counts = self._check_counts(X, reset=True)
         check_enough_rows(self, counts, None)
@@ -194,7 +195,7 @@ class DocumentAutoencoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
             kl_weight=constant(self._chosen("kl_weight")),
             seed=self._seed,
         )
-        callback = partial(self._report, progress) if self.verbose or progress is not None else None
+        callback = reporter(type(self).__name__, int(self.max_epochs), progress, bool(self.verbose))
         data = x, y
         self.history_ = train(
             self.network_, data, self.likelihood_, self._prior(), recipe, callback=callback, device=self.device
@@ -202,13 +203,8 @@ class DocumentAutoencoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
         self.network_.eval()
         return self
 
-    def _report(self, progress: Progress | None, history: History) -> None:
-        """After an epoch: call `progress` with the share that is done; if `verbose`, print some ten lines in all."""
-        done, epochs, last = len(history.epochs), int(self.max_epochs), history.last
-        if progress is not None:
-            progress(done / epochs)
-        if self.verbose and (done % max(1, epochs // 10) == 0 or done == epochs):
-            print(f"[DocumentAutoencoder] epoch {done}/{epochs}: loss {last.loss:.4f}, KL {last.kl:.4f}")
+    def _check_settings(self) -> None:
+        check_settings(self.get_params(deep=False))
 
     def _prior(self) -> Prior | None:
         """Of the weights; None where it has no weight."""
@@ -359,7 +355,7 @@ class DocumentAutoencoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
         return code
 
     def _check_counts(self, X: Any, reset: bool = False) -> Counts:
-        options = {"accept_sparse": "csr", "dtype": [np.float64, np.float32], "ensure_non_negative": True}
+        options = {"accept_sparse": "csr", "ensure_non_negative": True}
         checked = checked_data(self, X, reset=reset, **options)
         return checked_counts(checked, whole=self._architecture.needs_whole_counts)
 
@@ -368,29 +364,19 @@ class DocumentAutoencoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
     def _state(self) -> tuple[dict[str, Any], dict[str, Any]]:
         """All that codes need, as plain values and arrays."""
         check_is_fitted(self, "network_")
-        names = getattr(self, "feature_names_in_", None)
-        plain = {
-            "settings": state.plain_settings(self.get_params(deep=False)),
-            "features": int(self.n_features_in_),
-            "feature_names": None if names is None else [str(name) for name in names],
-            "seed": self._seed,
-        }
+        plain = {**state.plain_model(self), "seed": self._seed}
         return plain, {f"network.{name}": value for name, value in self.network_.state_dict().items()}
 
     @classmethod
     def _from_state(cls, plain: dict[str, Any], arrays: dict[str, Any]) -> Self:
         """The inverse of `_state`; a ValueError for anything that `_state` cannot have written."""
-        model = cls(**state.checked_settings(plain.get("settings"), set(cls().get_params(deep=False))))
-        check_settings(model.get_params(deep=False))
-        features = model.n_features_in_ = state.checked_count(plain.get("features"), "features")
-        if (names := state.checked_names(plain.get("feature_names"), features)) is not None:
-            model.feature_names_in_ = names
-        model._seed = state.checked_count(plain.get("seed"), "seed", least=0)
+        model = state.new_model(cls, plain)
+        model._seed = checks.size("seed", plain.get("seed"), least=0)
         with torch.device("meta"):  # nothing of this size is in memory before the arrays are known to have it
-            network = model._architecture.layers(features)
-        model.network_ = state.load_module(network, arrays, "network.").eval()  # type: ignore[assignment]
+            network = model._architecture.layers(model.n_features_in_)
+        model.network_ = state.load_module(network, arrays, "network.")
         model.likelihood_, model.history_ = model._architecture.likelihood(), History()
-        state.check_same_names((plain, arrays), model._state(), "An autoencoder")
+        state.check_complete(plain, arrays, model)
         return model
 
 

@@ -12,12 +12,20 @@ from numpy.typing import NDArray
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.validation import check_array, check_is_fitted
 
-from torchnpn.estimators.atomic import all_or_nothing
-from torchnpn.estimators.base import NPNEstimator, Progress
-from torchnpn.estimators.inputs import Inputs, check_variance
-from torchnpn.estimators.precise import in_float64
+from torchnpn.estimators.base import NPNEstimator
+from torchnpn.estimators.forward import in_float64
+from torchnpn.estimators.inputs import Inputs
+from torchnpn.estimators.learning import Progress, all_or_nothing
 from torchnpn.estimators.predictive import ArrayMoments
-from torchnpn.estimators.validation import check_enough_rows, check_progress, checked_weight, real_numbers, short
+from torchnpn.estimators.settings import check_hidden
+from torchnpn.estimators.validation import (
+    check_enough_rows,
+    check_progress,
+    checked_rows,
+    checked_variance,
+    checked_weight,
+    real_numbers,
+)
 from torchnpn.likelihoods import GaussianNoise, Likelihood
 
 Array = NDArray[Any]
@@ -115,23 +123,25 @@ class NPNAutoencoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, NPNEstim
         """
         self._check_settings()
         check_progress(progress)
-        X = self._check_rows(X, reset=True)
+        X = checked_rows(self, X, reset=True)
         weight = checked_weight(sample_weight, X)
         check_enough_rows(self, X, weight)
         self.inputs_ = Inputs.learn(X, weight, self.missing)
-        x = self.inputs_.moments(X, check_variance(X_variance, X))
+        x = self.inputs_.moments(X, checked_variance(X_variance, X))
         self._start(X.shape[0], X.shape[1], X.shape[1], GaussianNoise())
         self._train(x, x if scipy.sparse.issparse(x) else x.mean, weight, progress)
         return self
 
     def _check_hidden(self, hidden: Any) -> None:
-        if not isinstance(hidden, (tuple, list)) or not hidden:
-            raise ValueError(f"hidden expects at least one layer, the code, such as (100, 50), got {short(hidden)}.")
-        super()._check_hidden(hidden)
+        check_hidden(hidden, with_code=True)
 
-    def _sizes(self, n_in: int, n_out: int) -> list[int]:
-        hidden = list(map(int, self.hidden))
-        return [n_in, *hidden, *reversed(hidden[:-1]), n_out]
+    def _least_kl(self, likelihood: Likelihood) -> float:
+        return 0.0
+
+    @property
+    def _layers(self) -> list[int]:
+        encoder = super()._layers
+        return [*encoder, *reversed(encoder[:-1])]
 
     @property
     def _encoder_modules(self) -> int:
@@ -148,7 +158,6 @@ class NPNAutoencoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, NPNEstim
 
     def transform_dist(self, X: Any, *, X_variance: Any = None) -> ArrayMoments:
         """Means and variances of the code, (rows, code): the paper's second-order representation."""
-        check_is_fitted(self, "network_")
         code = self._latent(X, X_variance, self._encoder_modules)
         return ArrayMoments(code.mean.numpy(), code.variance.numpy())  # type: ignore[union-attr]
 
@@ -168,7 +177,7 @@ class NPNAutoencoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, NPNEstim
     def score_samples(self, X: Any, *, X_variance: Any = None) -> Array:
         """log p(row) of each row's reconstruction, (rows,), in standardised units; low for rows unlike those seen."""
         check_is_fitted(self, "network_")
-        x = self.inputs_.moments(self._check_rows(X, reset=False), None)
+        x = self.inputs_.moments(checked_rows(self, X, reset=False))
         target = torch.from_numpy(x.toarray()) if scipy.sparse.issparse(x) else x.mean
         with torch.no_grad():
             predictive = self.likelihood_.predict(self._latent(X, X_variance))
@@ -181,9 +190,5 @@ class NPNAutoencoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, NPNEstim
 
     # Model files -------------------------------------------------------------------------------------------------
 
-    @property
-    def _targets(self) -> int:
-        return int(self.n_features_in_)
-
-    def _read_target(self, plain: dict[str, Any], arrays: dict[str, Any]) -> Likelihood:
-        return GaussianNoise()
+    def _read_target(self, plain: dict[str, Any], arrays: dict[str, Any]) -> tuple[Likelihood, int]:
+        return GaussianNoise(), self.n_features_in_

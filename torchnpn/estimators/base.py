@@ -1,55 +1,44 @@
-"""What all estimators share: settings, the network, its training and its latent output."""
+"""What all estimators share: settings, the network, its training, its latent output, and what files hold of it."""
 
 from __future__ import annotations
 
 import copy
-import math
-import numbers
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable
 from functools import partial
 from typing import Any, Self
 
-import numpy as np
-import scipy.sparse
 import torch
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
+from torch import Tensor
 from torch.optim import Optimizer
 
 from torchnpn.estimators import state
-from torchnpn.estimators.ensemble import members_to_train, new_network, write_back_
-from torchnpn.estimators.inputs import Inputs, check_variance
-from torchnpn.estimators.plan import Plan, ramp
-from torchnpn.estimators.precise import in_float64
-from torchnpn.estimators.validation import check_choice, checked_data, is_number, is_whole, seed_of, short
+from torchnpn.estimators.forward import outputs
+from torchnpn.estimators.inputs import Inputs
+from torchnpn.estimators.learning import Member, Plan, Progress, new_network, ramp, reporter, train_members
+from torchnpn.estimators.settings import (
+    RATE,
+    SHARE,
+    WEIGHT,
+    check_choice,
+    check_count,
+    check_hidden,
+    check_number,
+    check_verbose,
+    seed_of,
+)
+from torchnpn.estimators.validation import checked_rows, checked_variance
+from torchnpn.io import checks
 from torchnpn.likelihoods import Likelihood, VarianceParts, mixture_parts
 from torchnpn.moments import Moments
-from torchnpn.nn import ACTIVATIONS, Linear, Sequential, member, mlp, replicas_of
+from torchnpn.nn import ACTIVATIONS, Linear, MeanAndNoise, Sequential, member, mlp, replicas_of
 from torchnpn.priors import EmpiricalBayes
-from torchnpn.training import (
-    History,
-    Recipe,
-    adam,
-    check_network_size,
-    constant,
-    mean_history,
-    resolve_device,
-    train,
-    why_not_numpy,
-)
+from torchnpn.training import History, Recipe, adam, check_network_size, constant, resolve_device, why_not_numpy
 
 Array = NDArray[Any]
-Progress = Callable[[float], None]
-_CHUNK = 8192  # rows that pass through the network at a time
 _BIAS_SPREAD = 0.5  # standard deviation of the first biases at the start, in those of the features
-_MOST_LAYERS, _MOST_UNITS, _MOST_MEMBERS, _MOST_EPOCHS = 100, 10**8, 1_000, 100_000
-_RANGES: dict[str, tuple[Callable[[Any], bool], str]] = {
-    "learning_rate": (lambda x: 1e-30 <= x <= 10, "above 0 (1e-30) and up to 10"),
-    "kl_weight": (lambda x: 0 <= x <= 1e6, "from 0 to 1e6"),
-    "dropout": (lambda x: 0 <= x < 1, "from 0 to below 1"),
-    "adversarial": (lambda x: 0 <= x <= 1e6, "from 0 to 1e6"),
-}
 
 
 class NPNEstimator(BaseEstimator):  # type: ignore[misc]
@@ -87,67 +76,21 @@ class NPNEstimator(BaseEstimator):  # type: ignore[misc]
         tags.non_deterministic = False
         return tags
 
-    # Data --------------------------------------------------------------------------------------------------------
-
-    def _check_rows(self, X: Any, *y: Any, reset: bool, **options: Any) -> Any:
-        """X, or X and y, as arrays: numbers, NaN for what is missing, CSR as it is."""
-        common: dict[str, Any] = {
-            "accept_sparse": "csr",
-            "dtype": [np.float64, np.float32],
-            "ensure_all_finite": "allow-nan",
-            "reset": reset,
-        }
-        checked = checked_data(self, X, *y, **common, **options)
-        rows = checked[0] if y else checked
-        if scipy.sparse.issparse(rows) and np.isnan(rows.data).any():
-            raise ValueError("Sparse X expects numbers, got NaN. Missing values need a dense array: X.toarray().")
-        return checked
-
-    def _check_subsets(self, subsets: Any, X: Any, weight: Array | None) -> Array | None:
-        """Rows of each member, (members, n)."""
-        if subsets is None:
-            return None
-        if weight is not None:
-            raise ValueError("subsets and sample_weight do not go together. Repeat rows in subsets instead.")
-        chosen = np.asarray(subsets)
-        members, rows = self.n_estimators, X.shape[0]
-        if chosen.ndim != 2 or len(chosen) != members or not chosen.size or chosen.dtype.kind not in "iu":
-            raise ValueError(
-                f"subsets expects row numbers ({members}, n), for each of n_estimators={members} networks, got "
-                f"{chosen.dtype} of shape {chosen.shape}."
-            )
-        if chosen.min() < 0 or chosen.max() >= rows:
-            raise ValueError(f"subsets expects row numbers from 0 to {rows - 1}, got {chosen.min()} to {chosen.max()}.")
-        return chosen.astype(np.int64)
-
     def _check_settings(self) -> None:
         """Raise for settings that no network can be made of."""
         self._check_hidden(self.hidden)
-        for name, most in (("batch_size", math.inf), ("max_epochs", _MOST_EPOCHS)):
-            value = getattr(self, name)
-            if value is not None and not (_is_count(value) and value <= most):
-                limit = "above zero" if most == math.inf else f"from 1 to {most:,}"
-                raise ValueError(f"{name} expects a whole number {limit}, or None to choose it, got {short(value)}.")
-        if not (_is_count(self.n_estimators) and self.n_estimators <= _MOST_MEMBERS):
-            raise ValueError(
-                f"n_estimators expects a whole number from 1 to {_MOST_MEMBERS:,}, got {short(self.n_estimators)}."
-            )
-        for name, (fits, words) in _RANGES.items():
-            value = getattr(self, name)
-            if not is_number(value) or not fits(value):
-                raise ValueError(f"{name} expects a number {words}, got {short(value)}.")
+        check_count("batch_size", self.batch_size, optional=True)
+        check_count("max_epochs", self.max_epochs, 100_000, optional=True)
+        check_count("n_estimators", self.n_estimators, 1_000)
+        ranges = {"learning_rate": RATE, "kl_weight": WEIGHT, "dropout": SHARE, "adversarial": WEIGHT}
+        for name, among in ranges.items():
+            check_number(name, getattr(self, name), among)
         check_choice("missing", self.missing, ("marginal", "conditional"))
         check_choice("activation", self.activation, ACTIVATIONS)
-        if not isinstance(self.verbose, (np.bool_, numbers.Integral)):
-            raise ValueError(f"verbose expects 0 to print nothing or 1 to print, got {short(self.verbose)}.")
+        check_verbose(self.verbose)
 
     def _check_hidden(self, hidden: Any) -> None:
-        sizes = hidden if isinstance(hidden, (tuple, list)) else [0]
-        if len(sizes) > _MOST_LAYERS or not all(_is_count(size) and size <= _MOST_UNITS for size in sizes):
-            raise ValueError(
-                f"hidden expects a tuple of layer sizes such as (50,), at most {_MOST_LAYERS} layers of at most "
-                f"{_MOST_UNITS:,} units, got {short(hidden)}."
-            )
+        check_hidden(hidden)
 
     # Training ----------------------------------------------------------------------------------------------------
 
@@ -156,71 +99,92 @@ class NPNEstimator(BaseEstimator):  # type: ignore[misc]
         """Leading dimensions of the tensors of network and likelihood."""
         return () if self.n_estimators == 1 else (int(self.n_estimators),)
 
-    def _start(self, rows: int, n_in: int, n_out: int, likelihood: Likelihood) -> None:
+    @property
+    def _layers(self) -> list[int]:
+        """Units of all hidden layers."""
+        return [*map(int, self.hidden)]
+
+    def _start(self, rows: int, n_in: int, targets: int, likelihood: Likelihood) -> None:
         """A new network to be trained on so many rows, its random numbers drawn from `random_state`."""
         resolve_device(self.device)
-        self._seed = seed_of(self.random_state)
-        check_network_size(self._sizes(n_in, n_out), self._plan(rows).batch_size, self.n_estimators)
-        self.network_ = new_network(partial(self._build, n_in, n_out), self._replicas, self._seed)
-        self.likelihood_ = likelihood
+        self._seed, self.likelihood_ = seed_of(self.random_state), likelihood
+        sizes = [n_in, *self._layers, likelihood.outputs(targets)]
+        check_network_size(sizes, self._plan(rows).batch_size, self.n_estimators)
+        self.network_ = new_network(partial(self._build, n_in, targets), self._replicas, self._seed)
         self.history_, self._rows_seen, self._averages = History(), 0.0, []
 
     def _build(
-        self, n_in: int, n_out: int, generator: torch.Generator | None = None, replicas: tuple[int, ...] = ()
+        self, n_in: int, targets: int, generator: torch.Generator | None = None, replicas: tuple[int, ...] = ()
     ) -> Sequential:
-        return self._network(self._sizes(n_in, n_out), generator, replicas)
-
-    def _sizes(self, n_in: int, n_out: int) -> list[int]:
-        """Of inputs, hidden layers and outputs."""
-        return [n_in, *map(int, self.hidden), n_out]
-
-    def _network(
-        self, sizes: Sequence[int], generator: torch.Generator | None, replicas: tuple[int, ...] = ()
-    ) -> Sequential:
-        """Layers of these sizes; the kinks of the first one start spread over the rows, not all at their mean."""
-        network = mlp(
-            sizes, activation=self.activation, dropout=float(self.dropout), replicas=replicas, generator=generator
-        )
-        first = network[0]
-        assert isinstance(first, Linear) and first.bias is not None
+        """Layers whose outputs the likelihood takes; the kinks of the first start spread over the rows."""
+        common: dict[str, Any] = {"replicas": replicas, "generator": generator}
+        likelihood = self.likelihood_
+        sizes = [n_in, *self._layers, targets if likelihood.noise_apart else likelihood.outputs(targets)]
+        network = mlp(sizes, activation=self.activation, dropout=float(self.dropout), **common)
+        first, last = network[0], network[-1]
+        assert isinstance(first, Linear) and first.bias is not None and isinstance(last, Linear)
         if len(sizes) > 2 and not first.bias.free[0].is_meta:
             with torch.no_grad():
                 first.bias.free[0].normal_(0, _BIAS_SPREAD, generator=generator)
+        if likelihood.noise_apart:  # one more for the noise of each target
+            network[-1] = MeanAndNoise(last.in_features, targets, **common)
+            network[-1].mean = last  # it starts, and is learnt, as with constant noise
         return network
 
     def _plan(self, rows: int) -> Plan:
         return Plan.of(rows, self.batch_size, self.max_epochs, self._steps, self._most_epochs)
 
+    def _least_kl(self, likelihood: Likelihood) -> float | Array:
+        """The share of `kl_weight` that the KL has at least, from the start; one for each replica, if any."""
+        return likelihood.least_kl()
+
     def _train(
         self, x: Any, y: Any, weight: Array | None, progress: Progress | None, subsets: Array | None = None
     ) -> None:
-        plan = self._plan(y.shape[0] if subsets is None else subsets.shape[1])
-        data = (x, y) if weight is None else (x, y, weight)
+        """All epochs, from the start."""
+        rows = y.shape[0] if subsets is None else subsets.shape[1]  # that one network sees
+        plan = self._plan(rows)
+
+        def recipe(trained: Member, k: int, count: int) -> Recipe:
+            kl_weight = ramp(self.kl_weight, partial(self._least_kl, trained.likelihood))
+            return self._recipe(trained.seed, plan.batch_size, epochs=plan.epochs, kl_weight=kl_weight)
+
+        report = partial(reporter, type(self).__name__, plan.epochs, progress, bool(self.verbose))
         prior = EmpiricalBayes() if self.kl_weight else None
-        told = self.verbose or progress is not None
-        histories: list[History] = []
-        place = self._place()
-        every = members_to_train(self.network_, self.likelihood_, self._seed, place)
-        for k, (network, likelihood, seed) in enumerate(every):
-            recipe = Recipe(
-                epochs=plan.epochs,
-                batch_size=plan.batch_size,
-                learning_rate=self.learning_rate,
-                kl_weight=ramp(self.kl_weight, partial(self._least_kl, likelihood)),
-                adversarial=self.adversarial,
-                seed=seed,
-            )
-            callback = partial(self._report, plan.epochs, progress, k, len(every)) if told else None
-            together = subsets if replicas_of(network) else None
-            if subsets is not None and together is None:
-                data = (_rows(x, subsets[k]), y[subsets[k]])
-            histories.append(
-                train(network, data, likelihood, prior, recipe, subsets=together, callback=callback, device=place)
-            )
-        write_back_(self.network_, self.likelihood_, every)
-        self.history_ = mean_history(histories)
-        rows = y.shape[0] if subsets is None else subsets.shape[1]  # those that one network has seen
+        self.history_ = self._train_members((x, y, weight), prior, recipe, report, subsets)
         self._rows_seen = rows if weight is None else float(weight.sum())
+
+    def _train_on(self, x: Any, y: Any, weight: Array | None) -> None:
+        """One pass over more rows, from where the weights are; the KL counts once over all rows seen."""
+        before = self.network_, self.likelihood_
+        self.network_, self.likelihood_ = copy.deepcopy(before)  # the old ones stay as they are
+        rows = len(y) if weight is None else float(weight.sum())
+        self._rows_seen += rows
+        batch_size, averages = self._plan(y.shape[0]).batch_size, self._averages
+        made: list[Optimizer] = []
+
+        def resumed(before: dict[str, Any] | None, parameters: Iterable[Tensor], lr: float) -> Optimizer:
+            """Adam, with the averages of the calls before."""
+            made.append(adam(parameters, lr))
+            if before is not None:
+                made[-1].load_state_dict(copy.deepcopy(before))
+            return made[-1]
+
+        def recipe(trained: Member, k: int, count: int) -> Recipe:
+            kl_weight, seed = constant(self.kl_weight * rows / self._rows_seen), trained.seed + int(self._rows_seen)
+            optimizer = partial(resumed, averages[k] if len(averages) == count else None)
+            return self._recipe(seed, batch_size, epochs=1, kl_weight=kl_weight, optimizer=optimizer, scheduler=None)
+
+        history = self._train_members((x, y, weight), EmpiricalBayes(), recipe)
+        self._averages = [optimizer.state_dict() for optimizer in made]
+        self.history_ = History([*self.history_.epochs, *history.epochs])
+
+    def _recipe(self, seed: int, batch_size: int, **others: Any) -> Recipe:
+        others |= {"learning_rate": self.learning_rate, "adversarial": self.adversarial}
+        return Recipe(seed=seed, batch_size=batch_size, **others)
+
+    def _train_members(self, *arguments: Any) -> History:
+        return train_members(Member(self.network_, self.likelihood_, self._seed), self._place(), *arguments)
 
     def _place(self) -> torch.device:
         """Where to train; "auto" keeps a small network on the CPU: it is done before a GPU has compiled its kernels."""
@@ -230,104 +194,39 @@ class NPNEstimator(BaseEstimator):  # type: ignore[misc]
                 return torch.device("cpu")
         return resolve_device(self.device)
 
-    def _report(self, epochs: int, progress: Progress | None, k: int, count: int, history: History) -> None:
-        """Tell how far the k-th of so many trainings is."""
-        done, last = len(history.epochs), history.last
-        if progress is not None:
-            progress((k + done / epochs) / count)
-        if self.verbose and (done % max(1, epochs // 10) == 0 or done == epochs):
-            which = "" if count == 1 else f"member {k + 1}/{count}, "
-            figures = f"loss {last.loss:.4f}, KL {last.kl:.4f}"
-            print(f"[{type(self).__name__}] {which}epoch {done}/{epochs}: {figures}")
-
-    def _least_kl(self, likelihood: Likelihood) -> float | Array:
-        """The share of `kl_weight` that the KL has at least, from the start; one for each replica, if any."""
-        return 0.0
-
-    def _train_on(self, x: Any, y: Any, weight: Array | None) -> None:
-        """One pass over more rows, from where the weights are; the KL counts once over all rows seen."""
-        self.network_, self.likelihood_ = copy.deepcopy(
-            (self.network_, self.likelihood_)
-        )  # the old ones stay as they are
-        rows = len(y) if weight is None else float(weight.sum())
-        self._rows_seen += rows
-        data = (x, y) if weight is None else (x, y, weight)
-        batch_size = self._plan(y.shape[0]).batch_size
-        place = self._place()
-        every = members_to_train(self.network_, self.likelihood_, self._seed, place)
-        averages = self._averages if len(self._averages) == len(every) else [None] * len(every)
-        histories: list[History] = []
-        made: list[Optimizer] = []
-
-        def resumed(before: dict[str, Any] | None, parameters: Iterable[torch.Tensor], lr: float) -> Optimizer:
-            """Adam, with the averages of the calls before."""
-            made.append(adam(parameters, lr))
-            if before is not None:
-                made[-1].load_state_dict(copy.deepcopy(before))
-            return made[-1]
-
-        for before, (network, likelihood, seed) in zip(averages, every, strict=True):
-            recipe = Recipe(
-                epochs=1,
-                batch_size=batch_size,
-                learning_rate=self.learning_rate,
-                optimizer=partial(resumed, before),
-                scheduler=None,
-                kl_weight=constant(self.kl_weight * rows / self._rows_seen),
-                adversarial=self.adversarial,
-                seed=seed + int(self._rows_seen),
-            )
-            histories.append(train(network, data, likelihood, EmpiricalBayes(), recipe, device=place))
-        write_back_(self.network_, self.likelihood_, every)
-        self._averages = [optimizer.state_dict() for optimizer in made]
-        self.history_ = History([*self.history_.epochs, *mean_history(histories).epochs])
+    @property
+    def n_iter_(self) -> int:
+        """Passes over the training rows."""
+        check_is_fitted(self, "history_")
+        return len(self.history_.epochs)
 
     # Prediction --------------------------------------------------------------------------------------------------
 
-    @torch.no_grad()
     def _latent(self, X: Any, X_variance: Any = None, modules: int | None = None) -> Moments:
-        """Moments of the network's output, or that of its first modules, (*replicas, rows, outputs), in float64.
+        """Moments of the network's output, or that of its first modules, (*replicas, rows, outputs), in float64."""
+        check_is_fitted(self, "network_")
+        X = checked_rows(self, X, reset=False)
+        return outputs(self.network_, self.inputs_.moments(X, checked_variance(X_variance, X)), modules)
 
-        On a CPU the network itself runs in float64, so that a row's prediction does not depend on its neighbours in
-        the batch; on a GPU in float32.
-        """
-        X = self._check_rows(X, reset=False)
-        x = self.inputs_.moments(X, check_variance(X_variance, X))
-        network = in_float64(self.network_)
-        like, called = next(network.parameters()), network if modules is None else network[:modules]
-        parts = [called(_like(_rows(x, slice(i, i + _CHUNK)), like)) for i in range(0, X.shape[0], _CHUNK)]
-        means, variances = (torch.cat([part[i].double().cpu() for part in parts], -2) for i in (0, 1))
-        if not (means.isfinite().all() and variances.isfinite().all()):
-            raise ValueError(
-                "X expects values for which the network's output is a floating-point number, got some too far from the "
-                "training rows. Look for a wrong unit or a code for missing values; what is missing is NaN."
-            )
-        return Moments(means, variances)
-
-    def _variance_parts(self, o: Moments) -> VarianceParts:
-        """Parts of the predictive variance for latent moments of one network or of all members."""
+    @torch.no_grad()
+    def _variance_parts(self, X: Any, X_variance: Any) -> VarianceParts:
+        """Parts of the predictive variance, of one network or of all members."""
+        o = self._latent(X, X_variance)
         parts = self.likelihood_.variance_parts(o)
-        if not replicas_of(self.network_):
-            return parts
-        return mixture_parts(parts, self.likelihood_.predict(o).mean)
+        return mixture_parts(parts, self.likelihood_.predict(o).mean) if replicas_of(self.network_) else parts
 
     # Model files -------------------------------------------------------------------------------------------------
 
     def _state(self) -> tuple[dict[str, Any], dict[str, Any]]:
         """All that predictions need, as plain values and arrays."""
         check_is_fitted(self, "network_")
-        names = getattr(self, "feature_names_in_", None)
         plain = {
-            "settings": state.plain_settings(self.get_params(deep=False)),
-            "features": int(self.n_features_in_),
-            "feature_names": None if names is None else [str(name) for name in names],
+            **state.plain_model(self),
             "rows_seen": float(self._rows_seen),
             "seed": self._seed,
             **self._plain_target(),
         }
-        arrays: dict[str, Any] = {
-            f"inputs.{name}": array for name, array in self.inputs_._asdict().items() if array.size
-        }
+        arrays: dict[str, Any] = self.inputs_.to_arrays()
         for prefix, module in (("network.", self.network_), ("likelihood.", self.likelihood_)):
             arrays |= {prefix + name: value.detach().cpu() for name, value in module.state_dict().items()}
         return plain, {**arrays, **self._target_arrays()}
@@ -335,33 +234,18 @@ class NPNEstimator(BaseEstimator):  # type: ignore[misc]
     @classmethod
     def _from_state(cls, plain: dict[str, Any], arrays: dict[str, Any]) -> Self:
         """The inverse of `_state`; a ValueError for anything that `_state` cannot have written."""
-        estimator = cls(**state.checked_settings(plain.get("settings"), set(cls().get_params(deep=False))))
-        estimator._check_settings()
-        n_in = state.checked_count(plain.get("features"), "features")
-        names = state.checked_names(plain.get("feature_names"), n_in)
-        if names is not None:
-            estimator.feature_names_in_ = names
-        estimator.n_features_in_ = n_in
-        estimator._seed = state.checked_count(plain.get("seed"), "seed", least=0)
-        estimator._rows_seen = state.checked_number(plain.get("rows_seen"), "rows_seen")
-        estimator.history_, estimator._averages = History(), []
-        named = dict.fromkeys(("center", "scale", "mean", "variance"), (n_in,))
-        if "inputs.correlation" in arrays:
-            named["correlation"] = (n_in, n_in)  # type: ignore[assignment]
-        inputs = {name: state.checked_array(arrays, f"inputs.{name}", shape) for name, shape in named.items()}
-        estimator.inputs_ = Inputs(**{"correlation": np.empty((0, 0)), **inputs})
-        state.check_scale(estimator.inputs_.scale, estimator.inputs_.center, "inputs")
-        if not ((estimator.inputs_.variance >= 0) & (estimator.inputs_.variance <= 1e12)).all():
-            raise ValueError("inputs expects variances ≥ 0, in standard units.")
-        if "correlation" in inputs:
-            state.check_covariance(inputs["correlation"], "inputs.correlation")
+        model = state.new_model(cls, plain)
+        model._seed = checks.size("seed", plain.get("seed"), least=0)
+        model._rows_seen = checks.not_negative("rows_seen", plain.get("rows_seen"))
+        model.history_, model._averages = History(), []
+        model.inputs_ = Inputs.from_arrays(arrays, model.n_features_in_)
         with torch.device("meta"):
-            likelihood = estimator._read_target(plain, arrays)
-            network = estimator._build(n_in, likelihood.outputs(estimator._targets), replicas=estimator._replicas)
-        estimator.network_ = state.load_module(network, arrays, "network.").eval()  # type: ignore[assignment]
-        estimator.likelihood_ = state.load_module(likelihood, arrays, "likelihood.")  # type: ignore[assignment]
-        state.check_same_names((plain, arrays), estimator._state())
-        return estimator
+            model.likelihood_, targets = model._read_target(plain, arrays)
+            network = model._build(model.n_features_in_, targets, replicas=model._replicas)
+        model.network_ = state.load_module(network, arrays, "network.")
+        state.load_module(model.likelihood_, arrays, "likelihood.")
+        state.check_complete(plain, arrays, model)
+        return model
 
     def _plain_target(self) -> dict[str, Any]:
         """What is known of the target, as plain values."""
@@ -371,35 +255,6 @@ class NPNEstimator(BaseEstimator):  # type: ignore[misc]
         """What is known of the target, as arrays."""
         return {}
 
-    def _read_target(self, plain: dict[str, Any], arrays: dict[str, Any]) -> Likelihood:
-        """Take up what the two above wrote; the likelihood, yet without numbers."""
+    def _read_target(self, plain: dict[str, Any], arrays: dict[str, Any]) -> tuple[Likelihood, int]:
+        """Take up what the two above wrote; the likelihood, yet without numbers, and how many targets or classes."""
         raise NotImplementedError
-
-    @property
-    def _targets(self) -> int:
-        """Targets, or classes, of the likelihood."""
-        raise NotImplementedError
-
-    @property
-    def n_iter_(self) -> int:
-        """Passes over the training rows."""
-        check_is_fitted(self, "history_")
-        return len(self.history_.epochs)
-
-
-def _is_count(value: Any) -> bool:
-    return is_whole(value) and value > 0
-
-
-def _rows(x: Any, rows: Any) -> Any:
-    """Some rows of a CSR matrix, or of moments."""
-    if scipy.sparse.issparse(x):
-        return x[rows]
-    return Moments(x.mean[rows], None if x.variance is None else x.variance[rows])
-
-
-def _like(x: Any, like: torch.Tensor) -> Any:
-    """Of the type of `like`, and where it is."""
-    if scipy.sparse.issparse(x):
-        return x.astype(np.float64 if like.dtype == torch.float64 else np.float32)
-    return Moments(x.mean.to(like), None if x.variance is None else x.variance.to(like))

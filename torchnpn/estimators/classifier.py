@@ -2,30 +2,57 @@
 
 from __future__ import annotations
 
-from typing import Any
+from abc import abstractmethod
+from typing import Any, Self
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from sklearn.base import ClassifierMixin
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import check_is_fitted
 
 from torchnpn.estimators import state
-from torchnpn.estimators.atomic import all_or_nothing
-from torchnpn.estimators.base import NPNEstimator, Progress
-from torchnpn.estimators.inputs import Inputs, check_variance
-from torchnpn.estimators.labels import distinct_labels, places_among
+from torchnpn.estimators.inputs import Inputs
+from torchnpn.estimators.learning import all_or_nothing
 from torchnpn.estimators.predictive import ArrayVarianceParts, ClassPredictive
-from torchnpn.estimators.validation import check_enough_rows, check_progress, checked_weight, score_weight, short
-from torchnpn.likelihoods import Likelihood, ScaledSoftmax, mixed
+from torchnpn.estimators.settings import check_flag, short
+from torchnpn.estimators.supervised import SupervisedEstimator
+from torchnpn.estimators.targets import distinct_labels, places_among
+from torchnpn.estimators.validation import score_weight
+from torchnpn.likelihoods import Likelihood, OrderedClasses, ScaledSoftmax, mixed
 from torchnpn.nn import replicas_of
 
 Array = NDArray[Any]
 _LEAST = np.finfo(np.float64).tiny
 
 
-class NPNClassifier(ClassifierMixin, NPNEstimator):  # type: ignore[misc]
+class ProbabilisticClassifier(ClassifierMixin):  # type: ignore[misc]
+    """What follows from `predict_proba` and `classes_`."""
+
+    classes_: Array
+
+    @abstractmethod
+    def predict_proba(self, X: Any, X_variance: Any = None) -> Array:
+        """Probabilities (rows, classes), in the order of `classes_`."""
+
+    def predict_log_proba(self, X: Any, X_variance: Any = None) -> Array:
+        """Logarithms of `predict_proba`; -708 for a probability that is too small for float64."""
+        logs: Array = np.log(np.maximum(self.predict_proba(X, X_variance=X_variance), _LEAST))
+        return logs
+
+    def predict(self, X: Any, X_variance: Any = None) -> Array:
+        """The most probable label of each row."""
+        probs = self.predict_proba(X, X_variance=X_variance)
+        labels: Array = self.classes_[probs.argmax(axis=1)]
+        return labels
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """The share of rows whose most probable label is theirs."""
+        distinct_labels(y)  # which says in words what cannot be compared
+        return float(super().score(X, y, score_weight(sample_weight)))
+
+
+class NPNClassifier(ProbabilisticClassifier, SupervisedEstimator):
     """A network with Gaussian weights whose logits are distributions: their uncertainty softens the probabilities.
 
     Features are treated as by `NPNRegressor`: standardised, NaN as a missing value.
@@ -33,6 +60,8 @@ class NPNClassifier(ClassifierMixin, NPNEstimator):  # type: ignore[misc]
     Args:
         hidden: Units of each hidden layer.
         activation: Name of a map, such as "relu", "tanh", "silu".
+        ordered: Whether the sorted labels have an order, as grades from 1 to 5 have: one latent quality and thresholds
+            between one class and the next then take the place of a logit for each class.
         missing: What NaN in X stands for: "marginal", the mean and variance of its feature in the training rows; or
             "conditional", those given the other values of its row, better where features say much about each other.
         dropout: Probability of dropping a hidden unit in training.
@@ -60,13 +89,12 @@ class NPNClassifier(ClassifierMixin, NPNEstimator):  # type: ignore[misc]
         True
     """
 
-    classes_: Array
-
     def __init__(
         self,
         hidden: tuple[int, ...] = (50,),
         activation: str = "relu",
         *,
+        ordered: bool = False,
         missing: str = "marginal",
         dropout: float = 0.0,
         adversarial: float = 0.0,
@@ -79,52 +107,22 @@ class NPNClassifier(ClassifierMixin, NPNEstimator):  # type: ignore[misc]
         random_state: Any = None,
         verbose: int = 0,
     ) -> None:
-        self.hidden, self.activation = hidden, activation
+        self.hidden, self.activation, self.ordered = hidden, activation, ordered
         self.missing, self.dropout, self.adversarial = missing, dropout, adversarial
         self.kl_weight, self.learning_rate = kl_weight, learning_rate
         self.batch_size, self.max_epochs, self.n_estimators = batch_size, max_epochs, n_estimators
         self.device, self.random_state, self.verbose = device, random_state, verbose
 
+    def _check_settings(self) -> None:
+        super()._check_settings()
+        check_flag("ordered", self.ordered)
+
     # Learning ----------------------------------------------------------------------------------------------------
-
-    @all_or_nothing
-    def fit(
-        self,
-        X: Any,
-        y: Any,
-        sample_weight: Any = None,
-        X_variance: Any = None,
-        progress: Progress | None = None,
-        subsets: Any = None,
-    ) -> NPNClassifier:
-        """Learn from rows X (rows, features) and labels y (rows,), of any type that can be sorted.
-
-        Args:
-            X: Array, frame or CSR matrix; NaN where a value is missing.
-            y: Labels.
-            sample_weight: (rows,) how many rows each one stands for.
-            X_variance: Variances of measurement errors: a number, one for each feature, or the shape of X.
-            progress: Called with the share of training that is done, from 0 to 1.
-            subsets: (n_estimators, n) numbers of the rows that each network may see, as for a bootstrap or
-                cross-validation; None: all see all. Scales of features and targets are those of all rows.
-        """
-        self._check_settings()
-        check_progress(progress)
-        X, y = self._check_rows(X, y, reset=True)
-        classes = distinct_labels(y)
-        check_classification_targets(y)
-        weight = checked_weight(sample_weight, X)
-        rows = self._check_subsets(subsets, X, weight)
-        self._begin(X, classes, weight)
-        x = self.inputs_.moments(X, check_variance(X_variance, X))
-        check_enough_rows(self, X, weight)
-        self._train(x, self._numbers(y), weight, progress, rows)
-        return self
 
     @all_or_nothing
     def partial_fit(
         self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None, X_variance: Any = None
-    ) -> NPNClassifier:
+    ) -> Self:
         """One pass over more rows, from where the weights are.
 
         Args:
@@ -134,29 +132,35 @@ class NPNClassifier(ClassifierMixin, NPNEstimator):  # type: ignore[misc]
             sample_weight: As for `fit`.
             X_variance: As for `fit`.
         """
-        self._check_settings()
         first = not hasattr(self, "network_")
-        X, y = self._check_rows(X, y, reset=first)
-        distinct_labels(y)  # which says in words what cannot be sorted
-        check_classification_targets(y)
-        weight = checked_weight(sample_weight, X)
+        X, y, weight = self._checked(X, y, sample_weight, reset=first)
         if first:
             if classes is None:
                 raise ValueError("partial_fit expects classes= in its first call: all labels that will ever come.")
-            self._begin(X, distinct_labels(classes, "classes"), weight)
+            t = self._begin(X, y, weight, X.shape[0], classes)
         elif classes is not None and not np.array_equal(distinct_labels(classes, "classes"), self.classes_):
             raise ValueError(
                 f"partial_fit expects the classes of its first call, {short(self.classes_)}, got {short(classes)}."
             )
-        self._train_on(self.inputs_.moments(X, check_variance(X_variance, X)), self._numbers(y), weight)
+        else:
+            t = self._numbers(y)
+        self._train_on(self._inputs(X, X_variance), t, weight)
         return self
 
-    def _begin(self, X: Any, classes: Array, weight: Array | None) -> None:
-        if len(classes) < 2:
-            raise ValueError(f"A classifier expects at least two classes, got one class: {classes.tolist()}.")
-        self.classes_ = classes
+    def _begin(self, X: Any, y: Array, weight: Array | None, seen: int, classes: Any = None) -> Array:
+        found = distinct_labels(y)  # which says in words what cannot be sorted
+        check_classification_targets(y)
+        self.classes_ = found if classes is None else distinct_labels(classes, "classes")
+        if len(self.classes_) < 2:
+            raise ValueError(f"A classifier expects at least two classes, got one class: {self.classes_.tolist()}.")
         self.inputs_ = Inputs.learn(X, weight, self.missing)
-        self._start(X.shape[0], X.shape[1], len(classes), ScaledSoftmax(len(classes)))
+        self._start(seen, X.shape[1], len(self.classes_), self._likelihood())
+        return self._numbers(y)
+
+    def _likelihood(self) -> Likelihood:
+        if self.ordered:
+            return OrderedClasses(len(self.classes_), replicas=self._replicas)
+        return ScaledSoftmax(len(self.classes_))
 
     def _numbers(self, y: Array) -> Array:
         """Labels as numbers from zero."""
@@ -169,39 +173,20 @@ class NPNClassifier(ClassifierMixin, NPNEstimator):  # type: ignore[misc]
 
     # Predicting --------------------------------------------------------------------------------------------------
 
-    def predict(self, X: Any, *, X_variance: Any = None) -> Array:
-        """The most probable label of each row."""
-        probs = self.predict_proba(X, X_variance=X_variance)
-        labels: Array = self.classes_[probs.argmax(axis=1)]
-        return labels
-
-    def predict_proba(self, X: Any, *, X_variance: Any = None) -> Array:
+    def predict_proba(self, X: Any, X_variance: Any = None) -> Array:
         """Probabilities (rows, classes), in the order of `classes_`."""
         return self.predict_dist(X, X_variance=X_variance).probs
 
-    def predict_log_proba(self, X: Any, *, X_variance: Any = None) -> Array:
-        """Logarithms of `predict_proba`; -708 for a probability that is too small for float64."""
-        logs: Array = np.log(np.maximum(self.predict_proba(X, X_variance=X_variance), _LEAST))
-        return logs
-
     def predict_dist(self, X: Any, *, X_variance: Any = None) -> ClassPredictive:
         """The predictive distribution over the classes of each row."""
-        check_is_fitted(self, "network_")
+        o = self._latent(X, X_variance)
         with torch.no_grad():
-            classes = self.likelihood_.predict(self._latent(X, X_variance))
+            classes = self.likelihood_.predict(o)
         return ClassPredictive(self.classes_, (mixed(classes) if replicas_of(self.network_) else classes).mean.numpy())
-
-    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
-        """The share of rows whose most probable label is theirs."""
-        distinct_labels(y)  # which says in words what cannot be compared
-        return float(super().score(X, y, score_weight(sample_weight)))
 
     def predict_variance(self, X: Any, *, X_variance: Any = None) -> ArrayVarianceParts:
         """Variance p (1 - p) of each class (rows, classes), and its epistemic and aleatoric parts."""
-        check_is_fitted(self, "network_")
-        with torch.no_grad():
-            parts = self._variance_parts(self._latent(X, X_variance))
-        return ArrayVarianceParts(*(part.numpy() for part in parts))
+        return ArrayVarianceParts(*(part.numpy() for part in self._variance_parts(X, X_variance)))
 
     def log_likelihood(self, X: Any, y: Any, *, X_variance: Any = None) -> Array:
         """log p(label) of each row in nats."""
@@ -209,13 +194,9 @@ class NPNClassifier(ClassifierMixin, NPNEstimator):  # type: ignore[misc]
 
     # Model files -------------------------------------------------------------------------------------------------
 
-    @property
-    def _targets(self) -> int:
-        return len(self.classes_)
-
     def _plain_target(self) -> dict[str, Any]:
         return {"classes": state.plain_labels(self.classes_)}
 
-    def _read_target(self, plain: dict[str, Any], arrays: dict[str, Any]) -> Likelihood:
+    def _read_target(self, plain: dict[str, Any], arrays: dict[str, Any]) -> tuple[Likelihood, int]:
         self.classes_ = state.checked_labels(plain.get("classes"))
-        return ScaledSoftmax(len(self.classes_))
+        return self._likelihood(), len(self.classes_)

@@ -10,12 +10,13 @@ import torch
 from numpy.typing import NDArray
 
 from torchnpn.estimators.missing import MOST_FEATURES, conditional, correlations
-from torchnpn.estimators.validation import real_numbers
+from torchnpn.io import checks
 from torchnpn.moments import Moments
 
 Array = NDArray[Any]
 _CHUNK = 65_536  # rows that are float64 at a time
 LARGEST = 1e15  # of a standardised value: its square, times weights and summed, is a float32 number yet
+_LARGEST_VARIANCE = 1e12  # of a feature in standard units
 _LARGEST_RAW = 1e290  # of a value: sums over rows are float64 numbers yet
 
 
@@ -75,6 +76,23 @@ class Inputs(NamedTuple):
         mean = z.T @ w / w.sum()
         variance = np.maximum(z.multiply(z).T @ w / w.sum() - mean**2, 0.0)
         return cls(np.zeros_like(scale), scale, mean, variance, np.empty((0, 0)))
+
+    @classmethod
+    def from_arrays(cls, arrays: dict[str, Any], features: int) -> Inputs:
+        """The inverse of `to_arrays`; a ValueError for anything that cannot have been learnt."""
+        shapes = dict.fromkeys(cls._fields, (features,)) | {"correlation": (features, features)}
+        found = {"correlation": np.empty((0, 0))}
+        for name, shape in shapes.items():
+            if name != "correlation" or "inputs.correlation" in arrays:
+                found[name] = checks.array(f"inputs.{name}", arrays, shape)
+        checks.scale("inputs", found["scale"], found["center"])
+        if not ((found["variance"] >= 0) & (found["variance"] <= _LARGEST_VARIANCE)).all():
+            raise ValueError("inputs should have variances ≥ 0, in standard units")
+        return cls(**found | {"correlation": checks.covariance("inputs.correlation", found["correlation"])})
+
+    def to_arrays(self) -> dict[str, Array]:
+        """What a model file holds of them."""
+        return {f"inputs.{name}": array for name, array in self._asdict().items() if array.size}
 
     def moments(self, X: Any, X_variance: Array | None = None) -> Any:
         """(rows, features) as float32 moments; CSR stays CSR.
@@ -154,23 +172,6 @@ def _divided(X: Any, scale: Array) -> Any:
     with np.errstate(over="ignore"):
         scaled.data /= scale[scaled.indices]
     return scaled
-
-
-def check_variance(X_variance: Any, X: Any) -> Array | None:
-    """Measurement variances as an array of the shape of X, or None."""
-    if X_variance is None:
-        return None
-    if scipy.sparse.issparse(X):
-        raise ValueError("X_variance expects dense X, got a sparse matrix. Convert with X.toarray().")
-    s = real_numbers(X_variance, "X_variance")
-    if s.shape not in ((), X.shape[1:], X.shape):
-        raise ValueError(
-            f"X_variance expects a number, one for each of the {X.shape[1]} features, or the shape of X {X.shape}, "
-            f"got shape {s.shape}."
-        )
-    if not (np.isfinite(s) & (s >= 0)).all():
-        raise ValueError("X_variance expects finite variances ≥ 0, got others. A value that is missing is NaN in X.")
-    return np.broadcast_to(s, X.shape)
 
 
 def _chunks(rows: int) -> list[slice]:

@@ -9,8 +9,9 @@ import torch
 from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
-from torchnpn.estimators.labels import places_among
-from torchnpn.estimators.validation import generator_of, real_numbers, short
+from torchnpn.estimators.settings import generator_of, short
+from torchnpn.estimators.targets import places_among
+from torchnpn.estimators.validation import real_numbers
 from torchnpn.families import Distribution
 from torchnpn.likelihoods import Categorical, Mixture
 

@@ -2,38 +2,30 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import torch
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import RegressorMixin
-from sklearn.utils.validation import check_is_fitted
 from torch.distributions import constraints
 
-from torchnpn.estimators import state
-from torchnpn.estimators.atomic import all_or_nothing
-from torchnpn.estimators.base import NPNEstimator, Progress
-from torchnpn.estimators.inputs import Inputs, check_variance
-from torchnpn.estimators.plan import Plan, regression_steps, units
+from torchnpn.estimators.inputs import Inputs
+from torchnpn.estimators.learning import Plan, all_or_nothing, regression_steps, regression_units
 from torchnpn.estimators.predictive import ArrayMoments, ArrayVarianceParts, Interval, Predictive
-from torchnpn.estimators.target_limits import check_size, check_units, in_network_units
-from torchnpn.estimators.validation import (
-    check_choice,
-    check_enough_rows,
-    check_progress,
-    checked_weight,
-    real_numbers,
-    score_weight,
-)
+from torchnpn.estimators.settings import check_choice
+from torchnpn.estimators.supervised import SupervisedEstimator
+from torchnpn.estimators.targets import check_size, check_units, in_network_units
+from torchnpn.estimators.validation import real_numbers, score_weight
 from torchnpn.families import Distribution
+from torchnpn.io import checks
 from torchnpn.likelihoods import BY_NAME, Likelihood, Units, mixed
-from torchnpn.nn import Linear, MeanAndNoise, Sequential, replicas_of
+from torchnpn.nn import Linear, MeanAndNoise, replicas_of
 
 Array = NDArray[Any]
 
 
-class NPNRegressor(RegressorMixin, NPNEstimator):  # type: ignore[misc]
+class NPNRegressor(RegressorMixin, SupervisedEstimator):  # type: ignore[misc]
     """A network with Gaussian weights that predicts a distribution of the target for every row, in one pass.
 
     Features are standardised inside. NaN in X is a missing value: a distribution takes its place, by default the
@@ -110,49 +102,20 @@ class NPNRegressor(RegressorMixin, NPNEstimator):  # type: ignore[misc]
     # Learning ----------------------------------------------------------------------------------------------------
 
     @all_or_nothing
-    def fit(
-        self,
-        X: Any,
-        y: Any,
-        sample_weight: Any = None,
-        X_variance: Any = None,
-        progress: Progress | None = None,
-        subsets: Any = None,
-    ) -> NPNRegressor:
-        """Learn from rows X (rows, features) and targets y (rows,) or (rows, targets).
-
-        Args:
-            X: Array, frame or CSR matrix; NaN where a value is missing.
-            y: Targets.
-            sample_weight: (rows,) how many rows each one stands for.
-            X_variance: Variances of measurement errors: a number, one for each feature, or the shape of X.
-            progress: Called with the share of training that is done, from 0 to 1.
-            subsets: (n_estimators, n) numbers of the rows that each network may see, as for a bootstrap or
-                cross-validation; None: all see all. Scales of features and targets are those of all rows.
-        """
-        self._check_settings()
-        check_progress(progress)
-        X, y = self._check_rows(X, y, reset=True, multi_output=True, y_numeric=True)
-        weight = checked_weight(sample_weight, X)
-        rows = self._check_subsets(subsets, X, weight)
-        t = self._begin(X, y, weight, rows)
-        check_enough_rows(self, X, weight)
-        self._train(self.inputs_.moments(X, check_variance(X_variance, X)), t, weight, progress, rows)
-        return self
-
-    @all_or_nothing
-    def partial_fit(self, X: Any, y: Any, sample_weight: Any = None, X_variance: Any = None) -> NPNRegressor:
+    def partial_fit(self, X: Any, y: Any, sample_weight: Any = None, X_variance: Any = None) -> Self:
         """One pass over more rows, from where the weights are; scales of features and targets stay as first learnt."""
-        self._check_settings()
         first = not hasattr(self, "network_")
-        X, y = self._check_rows(X, y, reset=first, multi_output=True, y_numeric=True)
-        weight = checked_weight(sample_weight, X)
+        X, y, weight = self._checked(X, y, sample_weight, reset=first)
         if first:
-            t = self._begin(X, y, weight)
+            t = self._begin(X, y, weight, X.shape[0])
         else:
             t = in_network_units(self.likelihood_, self._checked_columns(y, self.likelihood_), self.units_)
-        self._train_on(self.inputs_.moments(X, check_variance(X_variance, X)), t, weight)
+        self._train_on(self._inputs(X, X_variance), t, weight)
         return self
+
+    @property
+    def _target_options(self) -> dict[str, bool]:
+        return {"multi_output": True, "y_numeric": True}
 
     @property
     def _kind(self) -> type[Likelihood]:
@@ -161,19 +124,18 @@ class NPNRegressor(RegressorMixin, NPNEstimator):  # type: ignore[misc]
         kind = BY_NAME[self.family]
         return kind.varying_noise or kind if self.noise == "varying" else kind
 
-    def _begin(self, X: Any, y: Array, weight: Array | None, subsets: Array | None = None) -> Array:
+    def _begin(self, X: Any, y: Array, weight: Array | None, seen: int) -> Array:
         """Scales, and a network whose output starts at the mean of the targets; the targets in its units."""
         kind = self._kind
         self._flat = y.ndim == 1
         self.n_outputs_ = 1 if self._flat else int(y.shape[1])
         likelihood = kind.for_targets(self.n_outputs_, self._replicas)
         columns = self._checked_columns(y, likelihood)
-        seen = len(y) if subsets is None else subsets.shape[1]
-        self.hidden_ = units(seen) if self.hidden is None else tuple(self.hidden)
+        self.hidden_ = regression_units(seen) if self.hidden is None else tuple(self.hidden)
         self.inputs_ = Inputs.learn(X, weight, self.missing)
         self.units_ = kind.units(columns, weight)
         check_units(self.units_)
-        self._start(seen, X.shape[1], likelihood.outputs(self.n_outputs_), likelihood)
+        self._start(seen, X.shape[1], self.n_outputs_, likelihood)
         t = in_network_units(likelihood, columns, self.units_)
         start = kind.start(t, weight)
         last = self.network_[-1]
@@ -183,20 +145,9 @@ class NPNRegressor(RegressorMixin, NPNEstimator):  # type: ignore[misc]
             last.bias.free[0].copy_(torch.from_numpy(start))
         return t
 
-    def _build(
-        self, n_in: int, n_out: int, generator: torch.Generator | None = None, replicas: tuple[int, ...] = ()
-    ) -> Sequential:
-        if not self._kind.noise_apart:
-            return super()._build(n_in, n_out, generator, replicas)
-        network = super()._build(n_in, self.n_outputs_, generator, replicas)
-        mean = network[-1]
-        assert isinstance(mean, Linear)
-        network[-1] = MeanAndNoise(mean.in_features, mean.out_features, replicas=replicas, generator=generator)
-        network[-1].mean = mean  # it starts, and is learnt, as with constant noise
-        return network
-
-    def _sizes(self, n_in: int, n_out: int) -> list[int]:
-        return [n_in, *map(int, self.hidden_), n_out]
+    @property
+    def _layers(self) -> list[int]:
+        return [*map(int, self.hidden_)]
 
     def _check_hidden(self, hidden: Any) -> None:
         if hidden is not None:
@@ -206,13 +157,8 @@ class NPNRegressor(RegressorMixin, NPNEstimator):  # type: ignore[misc]
         steps = regression_steps(rows) if self._kind.gains_from_steps else self._steps
         return Plan.of(rows, self.batch_size, self.max_epochs, steps, self._most_epochs)
 
-    def _least_kl(self, likelihood: Likelihood) -> float | Array:
-        return likelihood.least_kl()
-
-    def _checked_columns(
-        self, y: Array, likelihood: Likelihood
-    ) -> Array:  # (rows,) or (rows, targets) -> (rows, targets)
-        """Targets in float64, in memory of their own: torch takes neither read-only nor reversed arrays."""
+    def _checked_columns(self, y: Array, likelihood: Likelihood) -> Array:
+        """(rows, targets) in float64, in memory of their own: torch takes neither read-only nor reversed arrays."""
         columns = np.array(y, dtype=np.float64, order="C").reshape(len(y), -1)
         if columns.shape[1] != self.n_outputs_:
             raise ValueError(f"y expects {self.n_outputs_} targets, as in the first call, got {columns.shape[1]}.")
@@ -247,8 +193,8 @@ class NPNRegressor(RegressorMixin, NPNEstimator):  # type: ignore[misc]
     @torch.no_grad()
     def _each_predicts(self, X: Any, X_variance: Any) -> Distribution:  # (*replicas, rows, targets)
         """What the network, or each of several, predicts, in the units of y."""
-        check_is_fitted(self, "network_")
-        return self.likelihood_.predict(self._latent(X, X_variance)).scaled(*map(torch.from_numpy, self.units_))
+        o = self._latent(X, X_variance)
+        return self.likelihood_.predict(o).scaled(*map(torch.from_numpy, self.units_))
 
     def predict_interval(self, X: Any, level: float = 0.9, *, X_variance: Any = None) -> Interval:
         """Central intervals that hold a new target with probability `level`, as (low, high)."""
@@ -260,9 +206,7 @@ class NPNRegressor(RegressorMixin, NPNEstimator):  # type: ignore[misc]
 
     def predict_variance(self, X: Any, *, X_variance: Any = None) -> ArrayVarianceParts:
         """Variance of each row, and its parts: epistemic, which more data would take away, and aleatoric."""
-        check_is_fitted(self, "network_")
-        with torch.no_grad():
-            parts = self._variance_parts(self._latent(X, X_variance)).scaled(torch.from_numpy(self.units_.scale))
+        parts = self._variance_parts(X, X_variance).scaled(torch.from_numpy(self.units_.scale))
         return ArrayVarianceParts(*(part[:, 0].numpy() if self._flat else part.numpy() for part in parts))
 
     def log_likelihood(self, X: Any, y: Any, *, X_variance: Any = None) -> Array:
@@ -272,10 +216,6 @@ class NPNRegressor(RegressorMixin, NPNEstimator):  # type: ignore[misc]
 
     # Model files -------------------------------------------------------------------------------------------------
 
-    @property
-    def _targets(self) -> int:
-        return self.n_outputs_
-
     def _plain_target(self) -> dict[str, Any]:
         chosen: dict[str, Any] = {} if self.hidden is not None else {"hidden": list(self.hidden_)}
         return {"targets": self.n_outputs_, "flat": self._flat, **chosen}
@@ -283,18 +223,14 @@ class NPNRegressor(RegressorMixin, NPNEstimator):  # type: ignore[misc]
     def _target_arrays(self) -> dict[str, Array]:
         return {f"units.{name}": array for name, array in self.units_._asdict().items()}
 
-    def _read_target(self, plain: dict[str, Any], arrays: dict[str, Any]) -> Likelihood:
-        self.n_outputs_ = state.checked_count(plain.get("targets"), "targets")
-        if self.hidden is None:
-            super()._check_hidden(plain.get("hidden"))
-        flat = plain.get("flat")
-        if not isinstance(flat, bool) or (flat and self.n_outputs_ != 1):
-            raise ValueError(f"flat expects true or false, and true for a single target only, got {flat!r}.")
-        self._flat = flat
-        self.hidden_ = tuple(plain["hidden"] if self.hidden is None else self.hidden)
-        self.units_ = Units(
-            *(state.checked_array(arrays, f"units.{name}", (self.n_outputs_,)) for name in Units._fields)
-        )
-        state.check_scale(self.units_.scale, self.units_.shift, "units")
-        state.check_squares(self.units_.scale, "units")
-        return self._kind.for_targets(self.n_outputs_, self._replicas)
+    def _read_target(self, plain: dict[str, Any], arrays: dict[str, Any]) -> tuple[Likelihood, int]:
+        self.n_outputs_ = checks.size("targets", plain.get("targets"))
+        self._flat = checks.flag("flat", plain.get("flat"))
+        if self._flat and self.n_outputs_ != 1:
+            raise ValueError(f"flat should be true for a single target only, got {self.n_outputs_} targets")
+        hidden = plain.get("hidden") if self.hidden is None else self.hidden
+        super()._check_hidden(hidden)
+        self.hidden_ = tuple(hidden)
+        self.units_ = Units(*(checks.array(f"units.{name}", arrays, (self.n_outputs_,)) for name in Units._fields))
+        checks.scale_with_square("units", self.units_.scale, self.units_.shift)
+        return self._kind.for_targets(self.n_outputs_, self._replicas), self.n_outputs_

@@ -1,19 +1,18 @@
-"""What estimators are given, checked where it enters: rows, targets, weights of rows and random states."""
+"""The data that estimators are given, checked where they enter: rows, targets, weights and subsets of rows."""
 
 from __future__ import annotations
 
-import math
-import numbers
 import warnings
 from collections import Counter
-from collections.abc import Iterable
-from typing import Any, TypeGuard
+from typing import Any
 
 import numpy as np
+import scipy.sparse
 import torch
 from numpy.typing import NDArray
-from sklearn.utils import check_random_state
 from sklearn.utils.validation import _check_sample_weight, validate_data
+
+from torchnpn.estimators.settings import short
 
 Array = NDArray[Any]
 _FEW = 10  # rows, below which there is a warning
@@ -25,7 +24,7 @@ _ADVICE = {  # by how errors of numpy and pandas begin that scikit-learn passes 
 
 
 def checked_data(estimator: Any, X: Any, *y: Any, reset: bool, **options: Any) -> Any:
-    """X, or X and y, as arrays by scikit-learn's `validate_data`; masked values of X are missing values.
+    """X, or X and y, as floating-point arrays by scikit-learn's `validate_data`; masked values of X are missing values.
 
     Args:
         estimator: For which they are.
@@ -36,9 +35,10 @@ def checked_data(estimator: Any, X: Any, *y: Any, reset: bool, **options: Any) -
     """
     X, y = plain_values(X), tuple(map(_plain_targets, y))
     _check_names(X)
+    options = {"dtype": [np.float64, np.float32], "ensure_min_samples": 2 if reset else 1, **options}
     try:
         with np.errstate(over="ignore", invalid="ignore"):  # it looks for infinities by sums, which may overflow
-            return validate_data(estimator, X, *y, reset=reset, ensure_min_samples=2 if reset else 1, **options)
+            return validate_data(estimator, X, *y, reset=reset, **options)
     except OverflowError:
         raise ValueError(
             "X and y expect numbers that float64 can hold, up to 1.8e308 in size, got a whole number beyond. Divide "
@@ -49,6 +49,15 @@ def checked_data(estimator: Any, X: Any, *y: Any, reset: bool, **options: Any) -
         if advice is None:
             raise
         raise ValueError(f"X and y expect numbers: {error}. {advice}") from None
+
+
+def checked_rows(estimator: Any, X: Any, *y: Any, reset: bool, **options: Any) -> Any:
+    """The same where values of X may be missing, which is NaN, and where CSR matrices stay what they are."""
+    checked = checked_data(estimator, X, *y, reset=reset, accept_sparse="csr", ensure_all_finite="allow-nan", **options)
+    rows = checked[0] if y else checked
+    if scipy.sparse.issparse(rows) and np.isnan(rows.data).any():
+        raise ValueError("Sparse X expects numbers, got NaN. Missing values need a dense array: X.toarray().")
+    return checked
 
 
 def _check_names(X: Any) -> None:
@@ -133,9 +142,43 @@ def checked_weight(sample_weight: Any, X: Any) -> Array | None:
     return weight
 
 
+def checked_variance(X_variance: Any, X: Any) -> Array | None:
+    """Measurement variances as an array of the shape of X, or None."""
+    if X_variance is None:
+        return None
+    if scipy.sparse.issparse(X):
+        raise ValueError("X_variance expects dense X, got a sparse matrix. Convert with X.toarray().")
+    s = real_numbers(X_variance, "X_variance")
+    if s.shape not in ((), X.shape[1:], X.shape):
+        raise ValueError(
+            f"X_variance expects a number, one for each of the {X.shape[1]} features, or the shape of X {X.shape}, "
+            f"got shape {s.shape}."
+        )
+    if not (np.isfinite(s) & (s >= 0)).all():
+        raise ValueError("X_variance expects finite variances ≥ 0, got others. A value that is missing is NaN in X.")
+    return np.broadcast_to(s, X.shape)
+
+
 def score_weight(sample_weight: Any) -> Array | None:
     """Weights of the rows of a score, which scikit-learn computes."""
     return None if sample_weight is None else real_numbers(sample_weight, "sample_weight")
+
+
+def checked_subsets(subsets: Any, members: int, rows: int, weight: Array | None) -> Array | None:
+    """Numbers of the rows that each of several networks may see, (members, n)."""
+    if subsets is None:
+        return None
+    if weight is not None:
+        raise ValueError("subsets and sample_weight do not go together. Repeat rows in subsets instead.")
+    chosen = np.asarray(subsets)
+    if chosen.ndim != 2 or len(chosen) != members or not chosen.size or chosen.dtype.kind not in "iu":
+        raise ValueError(
+            f"subsets expects row numbers ({members}, n), for each of n_estimators={members} networks, got "
+            f"{chosen.dtype} of shape {chosen.shape}."
+        )
+    if chosen.min() < 0 or chosen.max() >= rows:
+        raise ValueError(f"subsets expects row numbers from 0 to {rows - 1}, got {chosen.min()} to {chosen.max()}.")
+    return chosen.astype(np.int64)
 
 
 def check_progress(progress: Any) -> None:
@@ -158,58 +201,3 @@ def check_enough_rows(estimator: Any, X: Any, weight: Array | None) -> None:
             UserWarning,
             stacklevel=4,
         )
-
-
-def seed_of(random_state: Any) -> int:
-    """A seed drawn from `random_state`: the same for the same number, another one in each call for a generator."""
-    if isinstance(random_state, np.random.Generator):
-        return int(random_state.integers(2**31 - 1))
-    if (is_whole(random_state) and 0 <= int(random_state) < 2**32) or isinstance(random_state, np.random.RandomState):
-        return int(check_random_state(random_state).randint(2**31 - 1))
-    if random_state is None or random_state is np.random:
-        return int(np.random.default_rng().integers(2**31 - 1))  # not numpy's global generator: fits leave it alone
-    raise ValueError(
-        "random_state expects a whole number from 0 to 4294967295, a numpy RandomState or Generator, or None for "
-        f"another result every time, got {short(random_state)}."
-    )
-
-
-def generator_of(random_state: Any) -> np.random.Generator:
-    """Where chance comes from; a whole number is numpy's own seed."""
-    seed = seed_of(random_state)  # which refuses what is none
-    return np.random.default_rng(int(random_state) if isinstance(random_state, numbers.Integral) else seed)
-
-
-def check_choice(name: str, value: Any, options: Iterable[str]) -> None:
-    """Raise unless a setting is one of some words."""
-    if not isinstance(value, str) or value not in options:
-        listed = ", ".join(f'"{option}"' for option in options)
-        raise ValueError(f"{name} expects one of {listed}, got {short(value)}.")
-
-
-def check_flag(name: str, value: Any) -> None:
-    """Raise unless a setting is true or false."""
-    if not isinstance(value, (bool, np.bool_)):
-        raise ValueError(f"{name} expects True or False, got {short(value)}.")
-
-
-def is_number(value: Any) -> TypeGuard[float]:
-    """Whether a setting is a real number that float64 can hold: neither NaN nor a truth value, an array or text."""
-    try:
-        return isinstance(value, numbers.Real) and not isinstance(value, bool) and not math.isnan(float(value))
-    except OverflowError:
-        return False
-
-
-def is_whole(value: Any) -> TypeGuard[int]:
-    """Whether a setting is a whole number."""
-    return isinstance(value, numbers.Integral) and not isinstance(value, bool)
-
-
-def short(value: Any) -> str:
-    """A value as it is shown in an error message."""
-    try:
-        text = repr(value)
-    except ValueError:  # Python does not print whole numbers of more than some thousand digits
-        text = "a number of many thousand digits"
-    return text if len(text) <= 80 else text[:77] + "…"

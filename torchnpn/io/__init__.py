@@ -7,3 +7,4 @@ __all__ = ["ModelFileError", "describe", "load", "save"]
 # For other packages of torchnpn:
 from torchnpn.io import checks as checks
 from torchnpn.io import file as file
+from torchnpn.io import modules as modules

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
 from typing import Any, NamedTuple
 
 from torch.nn import Module
@@ -20,6 +19,11 @@ class Argument(NamedTuple):
     check: checks.Check
 
 
+def _flag(part: Any) -> bool:
+    """A flag, or whether there is a part that a flag asked for."""
+    return part if isinstance(part, bool) else part is not None
+
+
 def _family_name(family: type[ExponentialFamily]) -> str:
     for name, known in families.BY_NAME.items():
         if known is family:
@@ -30,69 +34,36 @@ def _family_name(family: type[ExponentialFamily]) -> str:
     )
 
 
-def _linear_family(module: nn.Linear) -> str:
-    if module.bias is not None and module.bias.family is not module.weight.family:
+_OF_TYPE: dict[Any, tuple[Callable[[Any], Any], checks.Check]] = {  # how to make an argument plain, and how to check it
+    bool: (_flag, checks.flag),
+    int: (int, checks.size),
+    float: (float, checks.number),
+    float | None: (lambda number: None if number is None else float(number), checks.number_or_none),
+    tuple: (list, checks.sizes),
+    dict: (lambda constants: {name: float(value) for name, value in constants.items()}, checks.mapping),
+    ExponentialFamily: (_family_name, checks.family),
+}
+
+
+def _declared(kind: type[Any]) -> dict[str, Argument]:
+    """What a layer or a likelihood says of the arguments of its constructor."""
+
+    def argument(name: str, of: Any) -> Argument:
+        plain, check = _OF_TYPE[of]
+        return Argument(lambda module: plain(_value(module, name)), checks.tau if name == "tau" else check)
+
+    return {name: argument(name, of) for name, of in kind.arguments.items()}
+
+
+def _value(module: Module, name: str) -> Any:
+    if (
+        name == "family"
+        and len({part.family for part in module.children() if isinstance(part, nn.RandomParameter)}) > 1
+    ):
         raise ValueError("A model file takes linear layers whose weights and biases are of one family.")
-    return _family_name(module.weight.family)
+    return module.constants[name] if isinstance(module, nn.Activation) else getattr(module, name)
 
 
-_BY_TYPE: dict[type, Argument] = {  # what becomes of the attribute of a module
-    int: Argument(int, checks.size),
-    float: Argument(float, checks.number),
-    tuple: Argument(list, checks.sizes),
-    dict: Argument(lambda constants: {name: float(value) for name, value in constants.items()}, checks.mapping),
-    ExponentialFamily: Argument(_family_name, checks.family),
-}
-
-
-def _attributes(**types: type) -> dict[str, Argument]:
-    """Arguments that a module keeps under their own names."""
-    return {name: _attribute(name, *_BY_TYPE[of]) for name, of in types.items()}
-
-
-def _attribute(name: str, read: Callable[[Any], Any], check: checks.Check) -> Argument:
-    return Argument(lambda module: read(getattr(module, name)), check)
-
-
-def _constants(*names: str) -> dict[str, Argument]:
-    """Arguments of an activation, which are numbers."""
-    return {name: Argument(partial(_constant, name), checks.number) for name in names}
-
-
-def _constant(name: str, module: nn.Activation) -> float:
-    return float(module.constants[name])
-
-
-ARGUMENTS: dict[type[Module], dict[str, Argument]] = {
-    nn.Linear: {
-        **_attributes(in_features=int, out_features=int),
-        "bias": Argument(lambda module: module.bias is not None, checks.flag),
-        "family": Argument(_linear_family, checks.family),
-        **_attributes(replicas=tuple),
-    },
-    nn.MeanAndNoise: {
-        "in_features": Argument(lambda module: module.mean.in_features, checks.size),
-        "targets": Argument(lambda module: module.mean.out_features, checks.size),
-        "replicas": Argument(lambda module: list(module.mean.replicas), checks.sizes),
-    },
-    **{activation: {} for activation in nn.ACTIVATIONS.values()},
-    nn.LeakyReLU: _constants("slope"),
-    nn.Hardtanh: _constants("lower", "upper"),
-    nn.ELU: _constants("alpha"),
-    nn.Saturating: {
-        **_attributes(family=ExponentialFamily),
-        "tau": _attribute("tau", float, checks.tau),
-        **_attributes(r=float),
-        "q": Argument(lambda module: None if module.q is None else float(module.q), checks.number_or_none),
-    },
-    nn.Power: {"tau": _attribute("tau", float, checks.tau)},
-    nn.Bernoulli: {},
-    nn.Dropout: _attributes(p=float),
-    nn.AnalyticDropout: _attributes(p=float),
-    nn.MaskedUnits: _attributes(p=float),
-    nn.InputNoise: _attributes(variance=float),
-    nn.Flatten: {},
-    nn.Complement: {},
-    **{kind: _attributes(**kind.arguments) for kind in likelihoods.ALL},
-}
+_LAYERS = [kind for name in nn.__all__ if hasattr(kind := getattr(nn, name), "arguments") and kind is not nn.Activation]
+ARGUMENTS: dict[type[Module], dict[str, Argument]] = {kind: _declared(kind) for kind in (*_LAYERS, *likelihoods.ALL)}
 BY_NAME: dict[str, type[Module]] = {kind.__name__: kind for kind in (nn.Sequential, *ARGUMENTS)}

@@ -5,13 +5,19 @@ Each takes the name of the value, for the message, and the value, and returns wh
 
 from __future__ import annotations
 
+import math
 import reprlib
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
 
 from torchnpn import families
 from torchnpn.families import ExponentialFamily
 
+Array = NDArray[Any]
 Check = Callable[[str, Any], Any]
 
 LARGEST_SIZE = 2**31
@@ -19,6 +25,9 @@ LONGEST_NAME = 1000  # characters
 MOST_DIMENSIONS = 8
 LARGEST_NUMBER = 1e12  # of a constant, and of a weight's mean and standard deviation, in absolute value
 LARGEST_TAU = 1e3  # of the activations of Theorem 1: beyond, they are steps
+_LARGEST_UNIT = 1e150  # whose square is still a number
+_LARGEST_ORIGIN = 1e15  # in units of the scale: zero itself would be refused as too far from it
+_ROUNDING = 1e-6  # of correlations
 
 
 def shown(value: object) -> str:
@@ -33,10 +42,10 @@ def flag(name: str, value: Any) -> bool:
     return value
 
 
-def size(name: str, value: Any) -> int:
-    """A number of things, at least one."""
-    if not isinstance(value, int) or isinstance(value, bool) or not 1 <= value <= LARGEST_SIZE:
-        raise ValueError(f"{name} should be a whole number from 1 to {LARGEST_SIZE}, got {shown(value)}")
+def size(name: str, value: Any, least: int = 1) -> int:
+    """A number of things, by default at least one."""
+    if not isinstance(value, int) or isinstance(value, bool) or not least <= value <= LARGEST_SIZE:
+        raise ValueError(f"{name} should be a whole number from {least} to {LARGEST_SIZE}, got {shown(value)}")
     return value
 
 
@@ -62,6 +71,13 @@ def positive(name: str, value: Any) -> float:
     return float(value)
 
 
+def not_negative(name: str, value: Any) -> float:
+    """A number from zero, of any size."""
+    if not isinstance(value, (int, float)) or isinstance(value, bool) or not 0 <= value < math.inf:
+        raise ValueError(f"{name} should be a finite number ≥ 0, got {shown(value)}")
+    return float(value)
+
+
 def tau(name: str, value: Any) -> float:
     """The rate τ of an activation."""
     if not positive(name, value) <= LARGEST_TAU:
@@ -79,6 +95,22 @@ def text(name: str, value: Any) -> str:
     if not isinstance(value, str) or not 1 <= len(value) <= LONGEST_NAME:
         raise ValueError(f"{name} should be a text of 1 to {LONGEST_NAME} characters, got {shown(value)}")
     return value
+
+
+def entries(name: str, value: Any) -> list[Any]:
+    """A JSON list."""
+    if not isinstance(value, list):
+        raise ValueError(f"{name} should be a list, got {shown(value)}")
+    return value
+
+
+def names(name: str, value: Any, count: int) -> list[str]:
+    """So many names, all different."""
+    listed = entries(name, value)
+    are_texts = all(isinstance(one, str) and len(one) <= LONGEST_NAME for one in listed)
+    if not are_texts or not len(listed) == len(set(listed)) == count:
+        raise ValueError(f"{name} should be {count} different texts, got {shown(value)}")
+    return listed
 
 
 def mapping(name: str, value: Any) -> dict[str, Any]:
@@ -101,3 +133,47 @@ def family(name: str, value: Any) -> type[ExponentialFamily]:
     if not isinstance(value, str) or value not in families.BY_NAME:
         raise ValueError(f"{name} should be one of {', '.join(families.BY_NAME)}, got {shown(value)}")
     return families.BY_NAME[value]
+
+
+def array(name: str, arrays: Mapping[str, Any], shape: tuple[int, ...]) -> Array:
+    """The array of that name: finite float64 numbers of that shape."""
+    if name not in arrays:
+        raise ValueError(f"{name} is missing")
+    found = np.asarray(arrays[name])
+    if found.dtype != np.float64 or found.shape != shape or not np.isfinite(found).all():
+        raise ValueError(f"{name} should be finite float64 numbers of shape {shape}, got {found.dtype} {found.shape}")
+    return found.copy()
+
+
+def scale(name: str, value: Array, origin: Array) -> Array:
+    """Units above zero, in which numbers are measured from `origin`."""
+    if not (value > 0).all():
+        raise ValueError(f"{name} should have scales above 0, got others")
+    with np.errstate(over="ignore"):
+        near = np.abs(origin) / value <= _LARGEST_ORIGIN
+    if not near.all():
+        raise ValueError(f"{name} should have values of at most {_LARGEST_ORIGIN:g} scales, got others")
+    return value
+
+
+def scale_with_square(name: str, value: Array, origin: Array) -> Array:
+    """The same where the squares of the units, as variances have them, are ordinary numbers, too."""
+    if not ((value >= 1 / _LARGEST_UNIT) & (value <= _LARGEST_UNIT)).all():
+        raise ValueError(f"{name} should have scales from {1 / _LARGEST_UNIT:g} to {_LARGEST_UNIT:g}, got others")
+    return scale(name, value, origin)
+
+
+def covariance(name: str, value: Array) -> Array:
+    """Matrices (…, n, n) that are symmetric and, but for rounding, positive semi-definite."""
+    variances = np.diagonal(value, axis1=-2, axis2=-1)
+    if not ((variances >= 0) & (variances <= _LARGEST_UNIT)).all():
+        raise ValueError(f"{name} should have variances from 0 to {_LARGEST_UNIT:g}, got others")
+    std = np.sqrt(variances)
+    unit = np.where(std > 0, std, 1.0)
+    correlation = value / unit[..., :, None] / unit[..., None, :]
+    nearly = torch.from_numpy(correlation + _ROUNDING * np.eye(correlation.shape[-1]))
+    if np.abs(correlation - correlation.swapaxes(-1, -2)).max(initial=0.0) > _ROUNDING or bool(
+        torch.linalg.cholesky_ex(nearly).info.any()
+    ):
+        raise ValueError(f"{name} should be the covariance of some variables, got a matrix that is none")
+    return value

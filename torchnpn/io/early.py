@@ -25,7 +25,7 @@ def upgraded(description: Any) -> Any:
     if not isinstance(plain, dict) or not isinstance(settings, dict):
         return description
     kind = description.get("type")
-    if kind == "LinkPredictor" and "doubt" in settings:
+    if kind == "LinkPredictor" and "sums" in settings:
         settings = _of_links(settings)
     elif kind == "NPNAutoencoder" and _is_of_counts(settings):
         kind, settings = "DocumentAutoencoder", _chosen(settings, _OF_COUNTS, _ONLY_TABLES)
@@ -47,12 +47,16 @@ def _chosen(settings: dict[str, Any], values: dict[str, Any], without: set[str])
 
 
 def _of_links(settings: dict[str, Any]) -> dict[str, Any]:
-    given = dict(settings)
-    given.pop("root", None)  # of codes before their products, which are in the file
-    features, normalisation, scale = (given.pop(name, None) for name in ("variance", "pairs", "doubt"))
-    return {
-        **given,
-        "features": _FEATURES.get(features, features) if isinstance(features, str) else features,
-        "normalisation": _NORMALISATIONS.get(normalisation, normalisation) if isinstance(normalisation, str) else None,
-        "variance_scale": scale,
-    }
+    """Without what the features in the file have in them: roots of codes, scaled variances, sums."""
+    in_features = "root", "doubt", "variance_scale", "sums"
+    given = {name: value for name, value in settings.items() if name not in in_features}
+    if "doubt" in settings:
+        given["features"] = _renamed(given.pop("variance", None), _FEATURES)
+        given["normalisation"] = _renamed(given.pop("pairs", None), _NORMALISATIONS)
+    if settings["sums"] is True and isinstance(given.get("features"), str):
+        given["features"] += " with sums"  # a name of no map of ours, as functions have
+    return given
+
+
+def _renamed(name: Any, names: dict[str, str]) -> Any:
+    return names.get(name, name) if isinstance(name, str) else name

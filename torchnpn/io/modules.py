@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import MISSING, fields
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 from torch import Tensor
@@ -23,6 +23,7 @@ from torchnpn.io.file import MOST_ELEMENTS
 from torchnpn.io.sizes import check_activation, check_sizes
 from torchnpn.moments import Moments
 
+M = TypeVar("M", bound=Module)
 DEEPEST_NETWORK = 16  # Sequentials within each other
 MOST_MODULES = 1024
 
@@ -63,6 +64,15 @@ def build(description: Any, tensors: Mapping[str, Tensor]) -> Module:
     _check_count(description)
     module = _made(description, 0)
     check_sizes(module)
+    return load_weights_(module, tensors)
+
+
+def load_weights_(module: M, tensors: Mapping[str, Tensor], dtype: torch.dtype | None = None) -> M:
+    """Give a module without memory these tensors, of one type, as its weights, and put it into evaluation mode.
+
+    Raises:
+        ValueError: If the tensors are not those of the module, or hold numbers that no training finds.
+    """
     expected = module.state_dict()
     if different := sorted(expected.keys() ^ tensors.keys()):
         missing = "lacks" if different[0] in expected else "has no place for"
@@ -73,8 +83,10 @@ def build(description: Any, tensors: Mapping[str, Tensor]) -> Module:
                 f"tensor {name} should be of shape {list(expected[name].shape)} and hold floating-point numbers, "
                 f"got {list(tensor.shape)} of {tensor.dtype}"
             )
-    if len(kinds := {tensor.dtype for tensor in tensors.values()}) > 1:
-        raise ValueError(f"all tensors of a network should be of one type, got {', '.join(sorted(map(str, kinds)))}")
+    kinds = {tensor.dtype for tensor in tensors.values()}
+    if len(kinds) > 1 or (dtype is not None and kinds - {dtype}):
+        one = "one type" if dtype is None else str(dtype)
+        raise ValueError(f"all tensors of a network should be of {one}, got {', '.join(sorted(map(str, kinds)))}")
     module.load_state_dict(dict(tensors), assign=True)
     _check_weights(module)
     return module.eval()

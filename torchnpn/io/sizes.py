@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import torch
 from torch.nn import Module
@@ -30,7 +31,7 @@ def check_sizes(network: Module) -> None:
 
 
 def _after(
-    module: Module, name: str, width: int | None, replicas: tuple[int, ...], most: int
+    module: Any, name: str, width: int | None, replicas: tuple[int, ...], most: int
 ) -> tuple[int | None, tuple[int, ...]]:
     """Size and replicas of what `module` gives for inputs of that size, None where any may come, and replicas."""
     if isinstance(module, nn.Sequential):
@@ -41,17 +42,16 @@ def _after(
                     f"layer {child} should be a layer of npn.nn, got the likelihood {type(layer).__name__}"
                 )
             width, replicas = _after(layer, f"layer {child}", width, replicas, most)
-    elif isinstance(module, (nn.Linear, nn.MeanAndNoise)):
-        first = module if isinstance(module, nn.Linear) else module.mean
-        if width not in (None, first.in_features):
-            raise ValueError(f"{name} expects {first.in_features} inputs, but the one before it gives {width}")
+    elif hasattr(module, "out_features"):  # a layer of random parameters says what it takes and gives
+        if width not in (None, module.in_features):
+            raise ValueError(f"{name} expects {module.in_features} inputs, but the one before it gives {width}")
         try:
-            replicas = tuple(torch.broadcast_shapes(replicas, first.replicas))
+            replicas = tuple(torch.broadcast_shapes(replicas, module.replicas))
         except RuntimeError:
             raise ValueError(
-                f"{name} has replicas {list(first.replicas)}, but those before it have {list(replicas)}"
+                f"{name} has replicas {list(module.replicas)}, but those before it have {list(replicas)}"
             ) from None
-        width = first.out_features * (1 if first is module else 2)
+        width = module.out_features
     elif isinstance(module, nn.Flatten):
         if replicas:
             raise ValueError(f"{name} is Flatten, which mixes up the replicas {list(replicas)} of the layers before it")

@@ -14,7 +14,6 @@ from torch import Tensor
 from torchnpn import families, maps
 from torchnpn.families import ExponentialFamily
 from torchnpn.finite import entering
-from torchnpn.kernels.adam import adam_
 from torchnpn.kernels.choose import has_triton
 from torchnpn.kernels.cpu import gaussian_linear
 from torchnpn.kernels.cpu import linear as cpu_linear
@@ -72,16 +71,18 @@ class Random(Protocol):
 
 def layer(a: Moments | SparseBatch, weight: Random, bias: Random | None, averages: bool = False) -> Moments:
     """a Wᵀ + b for random parameters W and b; with `averages`, each row of W is divided by the sum of its means."""
-    if isinstance(a, SparseBatch) and weight.family is families.Gaussian:
-        mean, log_std = weight.free
-        return sparse.gaussian_linear(a, mean, log_std, None if bias is None else bias.moments)
-    if (o := layer_with_activation(a, weight, bias, averages)) is not None:
-        return o
-    if choose.why_not_log_std(weight) is None:
-        W, b = weight.detached_moments, None if bias is None else bias.detached_moments
-        if choose.why_not_cpu_linear(a, W, b) is None:
-            return gaussian_linear(a, W, weight.free[1], b, None if bias is None else bias.free[1])  # type: ignore[arg-type]
-    return linear(a, _moments(weight, averages), None if bias is None else bias.moments)
+    if weight.family is not families.Gaussian:
+        return linear(a, _moments(weight, averages), None if bias is None else bias.moments)
+    W, b = weight.free, None if bias is None else bias.free
+    kernel = choose.gaussian_layer(a, W, b)
+    if kernel == "sparse":
+        return sparse.gaussian_linear(a, W[0], W[1], None if bias is None else bias.moments)  # type: ignore[arg-type]
+    if kernel == "triton":
+        return _by_triton(a, W, b, log_std=True)  # type: ignore[arg-type]
+    if kernel == "cpu, learning":
+        variances = weight.detached_moments, None if bias is None else bias.detached_moments
+        return gaussian_linear(a, variances[0], W[1], variances[1], None if b is None else b[1])  # type: ignore[arg-type]
+    return _linear(kernel, a, weight.moments, None if bias is None else bias.moments)
 
 
 def layer_with_activation(
@@ -102,11 +103,12 @@ def layer_with_activation(
         activation: "none", "relu", "sigmoid", "tanh" or "gamma", the last with its `constants` τ, r, q.
         constants: Of the activation.
     """
-    if not weight.free[0].is_cuda:
+    log_std = weight.family is families.Gaussian
+    W = weight.free if log_std else _moments(weight, averages)
+    b = None if bias is None else bias.free if log_std else bias.moments
+    if choose.why_not_triton_linear(a, W, b) is not None:
         return None
-    if weight.family is families.Gaussian:
-        return _by_triton(a, weight.free, None if bias is None else bias.free, activation, constants, log_std=True)
-    return _by_triton(a, _moments(weight, averages), None if bias is None else bias.moments, activation, constants)
+    return _by_triton(a, W, b, activation, constants, log_std)  # type: ignore[arg-type]
 
 
 def network(a: Moments, layers: Sequence[tuple[Random, Random, str]]) -> Moments | None:
@@ -137,40 +139,44 @@ def _moments(weight: Random, averages: bool) -> Moments:
 
 def linear(a: Moments | SparseBatch, W: Moments, b: Moments | None = None) -> Moments:
     """`maps.linear`; also of sparse rows."""
-    if isinstance(a, SparseBatch):
+    return _linear(choose.linear(a, W, b), a, W, b)
+
+
+def _linear(kernel: choose.Kernel, a: Any, W: Moments, b: Moments | None) -> Moments:
+    if kernel == "sparse":
         return sparse.linear(a, W, b)
-    if torch.compiler.is_compiling() or not isinstance(a, Moments):
-        return maps.linear(a, W, b)
-    if choose.why_not_cpu_linear(a, W, b) is None:
+    if kernel == "cpu":
         return cpu_linear.linear(a, W, b)
-    if (o := _by_triton(a, W, b)) is not None:
-        return o
+    if kernel == "triton":
+        return _by_triton(a, W, b)
+    if not isinstance(a, Moments):  # sparse rows of scipy
+        return maps.linear(a, W, b)
     check_linear(a, W, b)
     return plain_linear(a, W, b)
 
 
 def relu(o: Moments) -> Moments:
     """`maps.relu`."""
-    if not torch.compiler.is_compiling() and choose.why_not_cpu_relu(o) is None:
+    kernel = choose.activation(o, on_cpu=True)
+    if kernel == "cpu":
         return cpu_relu.relu(o)
-    return maps.relu(o) if (a := _activated(o, "relu")) is None else a
+    return _activated(o, "relu") if kernel == "triton" else maps.relu(o)
 
 
 def sigmoid(o: Moments) -> Moments:
     """`maps.sigmoid`."""
-    return maps.sigmoid(o) if (a := _activated(o, "sigmoid")) is None else a
+    return _activated(o, "sigmoid") if choose.activation(o) == "triton" else maps.sigmoid(o)
 
 
 def tanh(o: Moments) -> Moments:
     """`maps.tanh`."""
-    return maps.tanh(o) if (a := _activated(o, "tanh")) is None else a
+    return _activated(o, "tanh") if choose.activation(o) == "triton" else maps.tanh(o)
 
 
 def saturating(family: type[ExponentialFamily], o: Moments, tau: float, r: float, q: float | None) -> Moments:
     """`maps.saturating` of the member of `family` with moments `o`."""
-    a = _activated(o, "gamma", tau, r, r if q is None else q) if family is families.Gamma else None
-    if a is not None:
-        return a
+    if family is families.Gamma and choose.activation(o) == "triton":
+        return _activated(o, "gamma", tau, r, r if q is None else q)
     check_variance("saturating", o)
     return maps.saturating(family.project(o), tau, r, q)
 
@@ -185,27 +191,52 @@ def gaussian_loss(m: Tensor, s: Tensor, y: Tensor, noise: Tensor, elbo: float) -
 
 
 def _by_triton(
-    a: Moments | SparseBatch,
+    a: Moments,
     W: Sequence[Tensor | None],
     b: Sequence[Tensor | None] | None,
     activation: str = "none",
     constants: Sequence[float] = (),
     log_std: bool = False,
-) -> Moments | None:
+) -> Moments:
     """f(a Wᵀ + b); the second tensors of W and b are variances, or log standard deviations."""
-    if choose.why_not_triton_linear(a, W, b) is not None:
-        return None
     from torchnpn.kernels import triton
     from torchnpn.kernels.triton import linear as fused
 
-    act, precision = triton.Activation(activation, *constants), triton.PRECISIONS[current()]
-    return fused.linear(a, W, b, act, precision, log_std)  # type: ignore[arg-type]  # dense, as `choose` says
+    return fused.linear(a, W, b, triton.Activation(activation, *constants), triton.PRECISIONS[current()], log_std)
 
 
-def _activated(o: Moments, name: str, *constants: float) -> Moments | None:
-    if choose.why_not_triton_activation(o) is not None:
-        return None
+def _activated(o: Moments, name: str, *constants: float) -> Moments:
     from torchnpn.kernels import triton
     from torchnpn.kernels.triton import linear as fused
 
     return fused.activate(o, triton.Activation(name, *constants))
+
+
+# The optimizer --------------------------------------------------------------------------------------------------------
+
+
+def adam_(x: Tensor, gradient: Tensor, averages: Tensor, now: Tensor, b1: float, b2: float, epsilon: float) -> None:
+    """One step of Adam on `x`, in place: x - rate · m/(√v · correction + ε).
+
+    All that changes from step to step lies on the device, so that it can differ by replica and a graph can hold it.
+
+    Args:
+        x: The numbers, (replicas, …), or of any shape where there are none.
+        gradient: Of the same shape.
+        averages: (2, …) of the gradient and of its square.
+        now: (replicas, 3) or (1, 3), with the rate, divided by 1 - b1ᵗ, and the correction 1/√(1 - b2ᵗ).
+        b1: Decay of the first average.
+        b2: Decay of the second.
+        epsilon: Smallest divisor.
+    """
+    if x.is_cuda:
+        from torchnpn.kernels.triton import update  # only here: it is not installed everywhere
+
+        update.adam_(x, gradient, averages, now, b1, b2, epsilon)
+        return
+    shape = (-1, *[1] * (x.dim() - 1)) if len(now) > 1 else (1,) * x.dim()
+    rate, correction = (now[:, i].view(shape) for i in range(2))
+    first, second = averages
+    first.mul_(b1).add_(gradient, alpha=1 - b1)
+    second.mul_(b2).addcmul_(gradient, gradient, value=1 - b2)
+    x.sub_(rate * first / (second.sqrt().mul_(correction).add_(epsilon)))

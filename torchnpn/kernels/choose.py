@@ -1,4 +1,6 @@
-"""Which kernel computes what: every "does this fast path apply?" is a function here that says why not, or None.
+"""Which kernel computes what: `gaussian_layer`, `linear` and `activation` choose one, and nobody else does.
+
+Every "does this fast path apply?" is a function here that says why not, or None.
 
 Kernels are for plain dense tensors. Under `torch.compile`, `torch.func` and autocast, for sparse inputs and for other
 types than those named, the maps of `torchnpn.maps` do the work.
@@ -9,12 +11,12 @@ from __future__ import annotations
 import functools
 import importlib.util
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Literal
 
 import torch
 from torch import Tensor, nn
 
-from torchnpn._torch import is_transformed
+from torchnpn._torch import is_transforming
 from torchnpn.families import Gaussian
 from torchnpn.moments import Moments
 from torchnpn.sparse import SparseBatch
@@ -31,57 +33,85 @@ def has_triton() -> bool:
     return importlib.util.find_spec("triton") is not None
 
 
-def why_not_cpu_linear(a: Any, W: Moments, b: Moments | None) -> str | None:
+Kernel = Literal["cpu", "cpu, learning", "triton", "sparse", "plain"]
+"""On a CPU, on a CUDA device, of sparse rows, or the plain map; "learning" is for log standard deviations (below)."""
+
+
+def gaussian_layer(a: Any, W: Sequence[Tensor], b: Sequence[Tensor] | None) -> Kernel:
+    """The kernel of a Gaussian linear layer with the free tensors W and b, means and log standard deviations.
+
+    "cpu, learning" has the variances as numbers, in memory that it fills anew in each pass, and gives gradients to the
+    log standard deviations. Whoever puts other tensors in the place of parameters may put in several before the
+    backward pass, and gets "cpu".
+    """
+    kernel = linear(a, W, b)
+    learns = kernel == "cpu" and torch.is_grad_enabled() and all(type(t) is nn.Parameter for t in W)
+    return "cpu, learning" if learns else kernel
+
+
+def linear(a: Any, W: Sequence[Tensor | None], b: Sequence[Tensor | None] | None) -> Kernel:
+    """The kernel of a linear map; the second tensors of W and b are variances, or whatever has their shape."""
+    if isinstance(a, SparseBatch):
+        return "sparse"
+    if W[0].is_cuda and why_not_triton_linear(a, W, b) is None:  # type: ignore[union-attr]
+        return "triton"
+    return "cpu" if why_not_cpu_linear(a, W, b) is None else "plain"
+
+
+def activation(o: Any, on_cpu: bool = False) -> Kernel:
+    """The kernel of an activation; `on_cpu` says whether there is one on a CPU."""
+    if on_cpu and why_not_cpu_relu(o) is None:
+        return "cpu"
+    return "triton" if why_not_triton_activation(o) is None else "plain"
+
+
+def why_not_cpu_linear(a: Any, W: Sequence[Tensor | None], b: Sequence[Tensor | None] | None) -> str | None:
     """Why `kernels.cpu.linear` does not take these arguments.
 
     Under autocast products change type, and could not be accumulated in place.
     """
+    if torch.compiler.is_compiling():  # first of all: the compiler cannot see through the questions below
+        return COMPILING
     if not isinstance(a, Moments) or not isinstance(a.mean, Tensor):
         return _NOT_MOMENTS
-    if a.mean.dim() != 2 or W.mean.dim() != 2:
+    mean, spread = W
+    assert mean is not None
+    if a.mean.dim() != 2 or mean.dim() != 2:
         return "the input is not a matrix, or the layer has replicas"
     if torch.is_autocast_enabled("cpu"):
         return "autocast is on"
-    if W.variance is None or W.variance.shape != W.mean.shape:
-        return _NO_VARIANCE
-    if b is not None and (b.variance is None or not b.variance.shape == b.mean.shape == W.mean.shape[:1]):
+    if spread is None or spread.shape != mean.shape or not _are_biases(b, mean):
         return _NO_VARIANCE
     for t in (*a, *W, *(b or ())):
         if t is None:
             continue
         if t.device.type != "cpu" or t.layout != torch.strided:
             return "a tensor is not dense, or not on the CPU"
-        if t.dtype != W.mean.dtype:
+        if t.dtype != mean.dtype:
             return "tensors are of different types"
-        if is_transformed(t):
-            return _TRANSFORMED
-    return None
+    return _TRANSFORMED if is_transforming() else None
 
 
-def why_not_log_std(weight: Any) -> str | None:
-    """Why the CPU kernel cannot have the variances of a parameter as numbers, and give gradients to ℓ = log std."""
-    if not torch.is_grad_enabled():
-        return "no gradients are asked for"
-    if not weight.is_plain_on_cpu:
-        return "the weights are not Gaussian, not on the CPU, or traced"
-    return "the layer has replicas" if weight.replicas else None
+def _are_biases(b: Sequence[Tensor | None] | None, W: Tensor) -> bool:
+    """Whether b has a mean and a variance, or its logarithm, for each output of W."""
+    return b is None or (b[1] is not None and b[1].shape == b[0].shape == W.shape[:-1])  # type: ignore[union-attr]
 
 
 def why_not_cpu_relu(o: Moments) -> str | None:
     """Why `kernels.cpu.relu` does not take `o`."""
+    if torch.compiler.is_compiling():
+        return COMPILING
     if not isinstance(o, Moments) or o.variance is None or o.mean.shape != o.variance.shape:
         return "the input has no variance of its own shape"
     for t in o:
         if t.device.type != "cpu" or t.dtype != torch.float32:  # type: ignore[union-attr]
             return "a tensor is not float32, or not on the CPU"
-        if is_transformed(t):  # type: ignore[arg-type]
-            return _TRANSFORMED
-    return None
+    return _TRANSFORMED if is_transforming() else None
 
 
 def why_not_triton(*tensors: Tensor | None) -> str | None:
     """Why kernels in Triton cannot have these tensors."""
-    if torch.compiler.is_compiling():  # first of all: the compiler cannot see through the questions below
+    if torch.compiler.is_compiling():
         return COMPILING
     for t in tensors:
         if t is None:
@@ -90,8 +120,8 @@ def why_not_triton(*tensors: Tensor | None) -> str | None:
             return "a tensor is not on a CUDA device"
         if t.dtype != torch.float32 or t.layout != torch.strided or t.numel() == 0:
             return "a tensor is not a dense float32 one with numbers in it"
-        if is_transformed(t):
-            return _TRANSFORMED
+    if is_transforming():
+        return _TRANSFORMED
     return None if has_triton() else "Triton is not installed"
 
 
@@ -111,9 +141,7 @@ def why_not_triton_linear(a: Any, W: Sequence[Tensor | None], b: Sequence[Tensor
         return reason
     (mean, spread), shape = W, a.mean.shape
     assert mean is not None
-    if spread is None or spread.shape != mean.shape:
-        return _NO_VARIANCE
-    if b is not None and (b[1] is None or not b[1].shape == b[0].shape == mean.shape[:-1]):  # type: ignore[union-attr]
+    if spread is None or spread.shape != mean.shape or not _are_biases(b, mean):
         return _NO_VARIANCE
     if len(shape) < 2 or shape[:-2] not in ((), mean.shape[:-2]) or shape[-1] != mean.shape[-1]:
         return "the input is not a matrix for all replicas, or one for each"

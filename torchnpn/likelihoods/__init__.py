@@ -12,7 +12,7 @@ from torchnpn.likelihoods.paper import Direct, KLToTarget, SquaredError
 from torchnpn.likelihoods.positive import GammaAmounts
 from torchnpn.likelihoods.proportions import BetaProportions
 from torchnpn.likelihoods.student_t import HeteroscedasticStudentT, StudentTNoise
-from torchnpn.likelihoods.units import Units
+from torchnpn.likelihoods.targets import Units
 from torchnpn.likelihoods.words import BernoulliPoisson, CrossEntropy, GammaWords, PoissonRate
 from torchnpn.likelihoods.zero_inflated import ZeroInflatedNegativeBinomial, ZeroInflatedPoisson
 

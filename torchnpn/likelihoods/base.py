@@ -13,12 +13,12 @@ from torch.distributions import constraints
 from torch.distributions.constraints import Constraint
 
 from torchnpn._torch import has_values
-from torchnpn.families import Distribution, checks, mean_and_variance, zero_if_point
+from torchnpn.families import Distribution, Parametric, checks, mean_and_variance, zero_if_point
 from torchnpn.finite import clamped
 from torchnpn.kernels import cpu
 from torchnpn.likelihoods import targets
 from torchnpn.likelihoods.guards import narrowed, widened
-from torchnpn.likelihoods.units import Units, unchanged
+from torchnpn.likelihoods.targets import Units, unchanged
 from torchnpn.maps import check_moments
 from torchnpn.moments import Moments
 
@@ -37,6 +37,16 @@ class VarianceParts(NamedTuple):
         """Both parts in one shape, and their sum."""
         epistemic, aleatoric = torch.broadcast_tensors(epistemic, aleatoric)
         return cls(clamped(epistemic + aleatoric), epistemic, aleatoric)
+
+    @classmethod
+    def split(cls, total: Tensor, share: Tensor) -> VarianceParts:
+        """A total, of which a share is epistemic."""
+        return cls(total, share * total, (1 - share) * total)
+
+    @classmethod
+    def all_epistemic(cls, variance: Tensor) -> VarianceParts:
+        """That of an output which is the target itself."""
+        return cls.of(variance, torch.zeros_like(variance))
 
     def scaled(self, scale: Tensor) -> VarianceParts:
         """Those of scale · y."""
@@ -71,6 +81,8 @@ class Likelihood(nn.Module):
     name: ClassVar[str] = ""  # `family=` of NPNRegressor and `--family`; without one it is for networks of your own
     words: ClassVar[str] = ""  # what such a target is, as the command says it
     support: ClassVar[Constraint] = constraints.real  # where targets lie
+    predicts: ClassVar[type[Parametric] | None] = None  # the family of its predictions
+    mostly_noise: ClassVar[bool] = False  # as amounts, counts and proportions are, however much is known of them
     separable: ClassVar[bool] = False
     """Whether the loss is a sum over targets of terms with one output each: wide outputs then train in parts."""
     noise_apart: ClassVar[bool] = False
@@ -93,7 +105,9 @@ class Likelihood(nn.Module):
     @classmethod
     def marginal(cls, x: Moments) -> Distribution:
         """The distribution of this kind with these moments: what is known of a target without any features."""
-        raise NotImplementedError(f"{cls.__name__} needs a class method `marginal(x)`.")
+        if cls.predicts is None:
+            raise NotImplementedError(f"{cls.__name__} needs `predicts`, its family, or a class method `marginal(x)`.")
+        return cls.predicts.from_moments(x)
 
     @staticmethod
     def units(y: Array, weight: Array | None) -> Units:  # (rows, targets), (rows,)
@@ -110,7 +124,7 @@ class Likelihood(nn.Module):
 
         Where much of the target is noise there is little to find and much to overfit.
         """
-        return 0.0
+        return 0.3 if self.mostly_noise else 0.0
 
     @property
     def targets(self) -> int:

@@ -14,9 +14,7 @@ from torchnpn.finite import clamped
 from torchnpn.kernels import cpu
 from torchnpn.likelihoods import targets
 from torchnpn.likelihoods.base import Likelihood, VarianceParts, latent
-from torchnpn.likelihoods.guards import is_ordinary
-from torchnpn.likelihoods.limits import clamp_straight_through, soft_clamp
-from torchnpn.likelihoods.logit import logit, sigmoid_parts
+from torchnpn.likelihoods.guards import clamp_straight_through, is_ordinary, logit, sigmoid_parts, soft_clamp
 from torchnpn.maps import log_sum_exp_of_others
 from torchnpn.moments import Moments
 
@@ -140,4 +138,4 @@ def _softmax_parts(predicted: Categorical, o: Moments) -> VarianceParts:
     by 3 % at unit variance and 8 % at ten; times the p of `ScaledSoftmax` it inherits the errors of that p.
     """
     _, _, share = sigmoid_parts(_against_others(o))
-    return VarianceParts(predicted.variance, share * predicted.variance, (1 - share) * predicted.variance)
+    return VarianceParts.split(predicted.variance, share)

@@ -13,7 +13,6 @@ from torch.distributions import constraints
 from torchnpn.families import NegativeBinomial
 from torchnpn.kernels import cpu
 from torchnpn.likelihoods.base import (
-    Array,
     Likelihood,
     VarianceParts,
     learnt_parameter,
@@ -21,9 +20,9 @@ from torchnpn.likelihoods.base import (
     share_of_elbo,
     wide_latent,
 )
-from torchnpn.likelihoods.guards import widened
-from torchnpn.likelihoods.limits import LOG_MEAN, LOG_VARIANCE, soft_clamp
-from torchnpn.likelihoods.positive import MOSTLY_NOISE, log_of_mean, relative_variance
+from torchnpn.likelihoods.guards import LOG_MEAN, LOG_VARIANCE, soft_clamp, widened
+from torchnpn.likelihoods.positive import relative_variance
+from torchnpn.likelihoods.targets import log_of_mean
 from torchnpn.moments import Moments
 
 NEAR_POISSON = 1e-8  # relative variance added to all rates: a negative binomial this close to Poisson has its digits
@@ -52,7 +51,8 @@ class PoissonCounts(Likelihood):
 
     name, words = "poisson", "a count"
     support = constraints.nonnegative_integer
-    separable = True
+    separable = mostly_noise = True
+    start = staticmethod(log_of_mean)
     settings: ClassVar = {"elbo": 0.05}
     arguments: ClassVar = {"elbo": float}
     later: ClassVar = {"elbo": 0.0}
@@ -71,13 +71,6 @@ class PoissonCounts(Likelihood):
         """Nearly a Poisson, where counts vary less than that."""
         assert x.variance is not None
         return NegativeBinomial.from_moments(Moments(x.mean, torch.maximum(x.variance, x.mean * (1 + 1e-6))))
-
-    @staticmethod
-    def start(y: Array, weight: Array | None) -> Array:
-        return log_of_mean(y, weight)
-
-    def least_kl(self) -> float:
-        return MOSTLY_NOISE
 
     def predict(self, o: Moments) -> NegativeBinomial:
         log_mean, s = _log_rate(o)

@@ -24,9 +24,8 @@ from torchnpn.likelihoods.base import (
     share_of_elbo,
     wide_latent,
 )
-from torchnpn.likelihoods.guards import is_ordinary, widened
-from torchnpn.likelihoods.limits import LOG_VARIANCE, soft_clamp
-from torchnpn.likelihoods.units import standardised
+from torchnpn.likelihoods.guards import LOG_VARIANCE, is_ordinary, soft_clamp, widened
+from torchnpn.likelihoods.targets import standardised
 from torchnpn.moments import Moments
 
 _LOG_2PI = math.log(2 * math.pi)
@@ -46,6 +45,7 @@ class GaussianNoise(Likelihood):
     """
 
     name, words = "gaussian", "a real number"
+    predicts = Gaussian
     separable = True
     units = staticmethod(standardised)
     gains_from_steps = True
@@ -63,10 +63,6 @@ class GaussianNoise(Likelihood):
     def noise(self) -> Tensor:  # (*replicas, 1, targets)
         """σ²."""
         return torch.exp(soft_clamp(self.log_noise, LOG_VARIANCE)).unsqueeze(-2)
-
-    @classmethod
-    def marginal(cls, x: Moments) -> Gaussian:
-        return Gaussian.from_moments(x)
 
     def least_kl(self) -> float | Array:
         """Half the share of the targets' variance that is noise, as far as is known now."""

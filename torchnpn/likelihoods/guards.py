@@ -1,5 +1,9 @@
 """What keeps losses and gradients finite for every finite number of the type.
 
+Latent numbers may go so far. Within the limits nothing changes; beyond, a number is drawn back by a smooth, rising
+function, so that the loss stays finite and its gradient still points the right way. Latent values that far out mean
+that training has gone astray.
+
 Losses are formed in float64, in which the squares of float32 numbers are ordinary numbers. On the way back a gradient
 that the narrower type cannot hold saturates at its largest number, as the loss itself does on the way out.
 """
@@ -11,13 +15,60 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from torchnpn import maps
 from torchnpn._torch import has_values
 from torchnpn.finite import applied
-from torchnpn.likelihoods.limits import soft_clamp
+from torchnpn.moments import Moments
 
+LOG_MEAN = 30.0  # means of amounts and counts are taken as they are from 1e-13 to 1e13
+LOG_VARIANCE = 20.0  # noise variances and precisions from 2e-9 to 5e8, relative variances up to 5e8
 FAR = 1e100  # float64 numbers beyond are drawn back to it: their squares, and quotients of these, would overflow
+FOLDED_MEAN, FOLDED_VARIANCE, FOLDED_SCALE = 15.0, 4.0, 3.0
+_MOST_VARIANCE = 1e30  # of a logit: beyond, nothing is known about the answer
 _ORDINARY = 1e24  # a loss below has residuals below 1e17, and no gradient above 1e33
 _ROWS = 2.0**-20  # of the largest number: a loss of so many rows can still be summed
+
+
+def soft_clamp(x: Tensor, limit: Tensor | float) -> Tensor:
+    """x for |x| ≤ limit; beyond, a rising function of x that stays within 1.1 · limit."""
+    scaled = x / limit
+    inner = scaled.clamp(-1.0, 1.0)
+    excess = scaled - inner
+    return limit * (inner + excess / (1 + 10 * excess.abs()))
+
+
+def clamp_straight_through(x: Tensor, low: float, high: float = torch.inf) -> Tensor:
+    """x within [low, high], with the gradient of x itself: what has left the interval can find its way back."""
+    fixed = x.detach()
+    return fixed.clamp(low, high) + (x - fixed)
+
+
+def logit(m: Tensor, s: Tensor) -> Moments:
+    """The logit N(m, s), with m limited to where E σ(x) and E σ(-x) are above about 1e-25.
+
+    Their tail is exp(-|m| + s/2) for small variances and Φ(-|m|/√s) for large ones: |m| ≤ √(50² + 90 s) covers both.
+    """
+    s = soft_clamp(s, _MOST_VARIANCE)
+    return Moments(soft_clamp(m, torch.sqrt(2500 + 90 * s)), s)
+
+
+def folded(m: Tensor, s: Tensor) -> Moments:
+    """The logit N(m, s), with a variance of at most 4 and within ±15 (`soft_clamp`), of nearly the same probability.
+
+    For s > 4 it is N(m √(7/(s + 3)), 4): E σ is right to 0.003. Sums over few nodes then give its moments, and
+    "surely" is a ten-millionth.
+    """
+    excess = (s - FOLDED_VARIANCE).clamp_min(0.0)
+    shrunk = m * torch.rsqrt(1 + excess / (FOLDED_VARIANCE + FOLDED_SCALE))
+    return Moments(soft_clamp(shrunk, FOLDED_MEAN), s - excess)
+
+
+def sigmoid_parts(x: Moments) -> tuple[Tensor, Tensor, Tensor]:
+    """P = E σ(x), 1 - P with its own digits, and the share ρ = Var σ(x)/P(1 - P) in [0, 1], for a logit x."""
+    above, V = maps.sigmoid(x)
+    below = maps.sigmoid(-x).mean
+    assert V is not None
+    return above, below, (V / (above * below)).clamp_max(1.0)
 
 
 class _Widened(torch.autograd.Function):

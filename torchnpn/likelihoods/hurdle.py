@@ -12,11 +12,10 @@ from torch.distributions import constraints
 from torchnpn.families import Parametric, ZeroInflated
 from torchnpn.kernels import cpu
 from torchnpn.likelihoods.base import Array, Likelihood, of_rows
-from torchnpn.likelihoods.guards import widened
+from torchnpn.likelihoods.guards import sigmoid_parts, widened
 from torchnpn.likelihoods.log_normal import LogNormalAmounts
-from torchnpn.likelihoods.logit import sigmoid_parts
 from torchnpn.likelihoods.positive import GammaAmounts
-from torchnpn.likelihoods.units import relative
+from torchnpn.likelihoods.targets import relative
 from torchnpn.likelihoods.zero_inflated import WithZeros
 from torchnpn.moments import Moments
 

@@ -13,9 +13,8 @@ from torchnpn.families import LogNormal
 from torchnpn.kernels import cpu
 from torchnpn.likelihoods.base import Array, Likelihood, VarianceParts, wide_latent
 from torchnpn.likelihoods.gaussian import GaussianNoise, HeteroscedasticGaussian
-from torchnpn.likelihoods.guards import narrowed
-from torchnpn.likelihoods.limits import LOG_MEAN, LOG_VARIANCE, soft_clamp
-from torchnpn.likelihoods.units import relative
+from torchnpn.likelihoods.guards import LOG_MEAN, LOG_VARIANCE, narrowed, soft_clamp
+from torchnpn.likelihoods.targets import relative
 from torchnpn.moments import Moments
 
 
@@ -34,7 +33,7 @@ class LogNormalAmounts(Likelihood):
     """
 
     name, words = "lognormal", "a positive amount"
-    support = constraints.positive
+    predicts, support = LogNormal, constraints.positive
     separable = True
     units = staticmethod(relative)
     gains_from_steps = True
@@ -52,10 +51,6 @@ class LogNormalAmounts(Likelihood):
     @property
     def elbo(self) -> float:
         return self.logarithm.elbo
-
-    @classmethod
-    def marginal(cls, x: Moments) -> LogNormal:
-        return LogNormal.from_moments(x)
 
     @staticmethod
     def start(y: Array, weight: Array | None) -> Array:
@@ -78,8 +73,7 @@ class LogNormalAmounts(Likelihood):
         predicted = self.predict(o)
         s = self.logarithm.variance_parts(Moments(*wide_latent(o))).epistemic
         share = torch.expm1(torch.minimum(s, predicted.s)) / torch.expm1(predicted.s)
-        total = predicted.variance
-        return VarianceParts(total, share * total, (1 - share) * total)
+        return VarianceParts.split(predicted.variance, share)
 
     def closed_form(self) -> cpu.ClosedForm:
         return cpu.losses.of_logarithm(self.logarithm.closed_form())

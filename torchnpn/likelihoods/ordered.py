@@ -15,8 +15,7 @@ from torchnpn.families import Categorical
 from torchnpn.kernels import cpu
 from torchnpn.likelihoods import targets
 from torchnpn.likelihoods.base import Likelihood, VarianceParts, wide_latent
-from torchnpn.likelihoods.guards import narrowed, widened
-from torchnpn.likelihoods.limits import soft_clamp
+from torchnpn.likelihoods.guards import narrowed, soft_clamp, widened
 from torchnpn.moments import Moments
 
 _LOG_GAP = 10.0  # between thresholds: they are taken as they are from 5e-5 to 2e4 apart
@@ -109,8 +108,8 @@ class OrderedClasses(Likelihood):
         shape = o.mean.shape
         if len(shape) < 2 or shape[-1] != 1 or y.ndim < 1 or y.shape[-1] != shape[-2]:
             raise ValueError(
-                f"OrderedClasses expects outputs of shape (*replicas, batch, 1) and labels of shape (batch,), got o.mean "
-                f"of shape {tuple(shape)} and y of shape {tuple(y.shape)}."
+                "OrderedClasses expects outputs of shape (*replicas, batch, 1) and labels of shape (batch,), got "
+                f"o.mean of shape {tuple(shape)} and y of shape {tuple(y.shape)}."
             )
 
 

@@ -13,8 +13,7 @@ from torchnpn import families
 from torchnpn.families import ExponentialFamily, Gaussian, eps
 from torchnpn.likelihoods import targets
 from torchnpn.likelihoods.base import Likelihood, VarianceParts, latent, of_rows, wide_latent
-from torchnpn.likelihoods.guards import widened
-from torchnpn.likelihoods.limits import clamp_straight_through
+from torchnpn.likelihoods.guards import clamp_straight_through, widened
 from torchnpn.moments import Moments
 
 _LEAST_VARIANCE = 1e-6  # of a directly predicted Gaussian: a point has no density; for targets of about unit scale
@@ -45,9 +44,7 @@ class KLToTarget(Likelihood):
         return Gaussian.unchecked(*self._output(*latent(o)))
 
     def variance_parts(self, o: Moments) -> VarianceParts:
-        """All of it is the output's own variance, hence epistemic."""
-        _, s = self._output(*latent(o))
-        return VarianceParts.of(s, torch.zeros_like(s))
+        return VarianceParts.all_epistemic(self._output(*latent(o))[1])
 
     def _row_loss(self, o: Moments, y: Tensor) -> Tensor:
         m, s = self._output(*wide_latent(o))
@@ -67,8 +64,7 @@ class SquaredError(Likelihood):
         return Gaussian.unchecked(*latent(o))
 
     def variance_parts(self, o: Moments) -> VarianceParts:
-        _, s = latent(o)
-        return VarianceParts.of(s, torch.zeros_like(s))
+        return VarianceParts.all_epistemic(latent(o)[1])
 
     def _row_loss(self, o: Moments, y: Tensor) -> Tensor:
         m, s = wide_latent(o)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from functools import partial
 from typing import ClassVar
 
-import numpy as np
 import torch
 from torch import Tensor
 from torch.distributions import constraints
@@ -13,7 +12,6 @@ from torch.distributions import constraints
 from torchnpn.families import Gamma
 from torchnpn.kernels import cpu
 from torchnpn.likelihoods.base import (
-    Array,
     Likelihood,
     VarianceParts,
     learnt_parameter,
@@ -21,13 +19,9 @@ from torchnpn.likelihoods.base import (
     share_of_elbo,
     wide_latent,
 )
-from torchnpn.likelihoods.guards import widened
-from torchnpn.likelihoods.limits import LOG_MEAN, LOG_VARIANCE, soft_clamp
-from torchnpn.likelihoods.units import relative
+from torchnpn.likelihoods.guards import LOG_MEAN, LOG_VARIANCE, soft_clamp, widened
+from torchnpn.likelihoods.targets import log_of_mean, relative
 from torchnpn.moments import Moments
-
-MOSTLY_NOISE = 0.3  # least share of the KL for amounts, counts and proportions
-_LEAST_MEAN = 1e-3  # whose logarithm is a start: all counts may be zero
 
 
 class GammaAmounts(Likelihood):
@@ -49,9 +43,9 @@ class GammaAmounts(Likelihood):
     """
 
     name, words = "gamma", "a positive amount"
-    support = constraints.positive
-    separable = True
-    units = staticmethod(relative)
+    predicts, support = Gamma, constraints.positive
+    separable = mostly_noise = True
+    units, start = staticmethod(relative), staticmethod(log_of_mean)
     simpler = "gaussian"
     settings: ClassVar = {"elbo": 0.1}
     arguments: ClassVar = {"targets": int, "replicas": tuple, "elbo": float}
@@ -67,17 +61,6 @@ class GammaAmounts(Likelihood):
     def dispersion(self) -> Tensor:  # (*replicas, 1, targets)
         """1/k."""
         return torch.exp(-soft_clamp(widened(self.log_shape), LOG_VARIANCE)).unsqueeze(-2)
-
-    @classmethod
-    def marginal(cls, x: Moments) -> Gamma:
-        return Gamma.from_moments(x)
-
-    @staticmethod
-    def start(y: Array, weight: Array | None) -> Array:
-        return log_of_mean(y, weight)
-
-    def least_kl(self) -> float:
-        return MOSTLY_NOISE
 
     def predict(self, o: Moments) -> Gamma:
         log_mean, s = log_normal(o)
@@ -105,12 +88,6 @@ class GammaAmounts(Likelihood):
         relative = torch.exp(soft_clamp(log_y - m + 0.5 * s, LOG_MEAN))
         bound = k * (m - torch.log(k) + relative) - (k - 1) * log_y + torch.lgamma(k)
         return (1 - self.elbo) * predictive + self.elbo * bound
-
-
-def log_of_mean(y: Array, weight: Array | None) -> Array:
-    """Where a latent log mean starts."""
-    logs: Array = np.log(np.maximum(np.average(y, axis=0, weights=weight), _LEAST_MEAN))
-    return logs
 
 
 def log_normal(o: Moments) -> tuple[Tensor, Tensor]:

@@ -13,10 +13,7 @@ from torch.distributions import constraints
 from torchnpn.families import Beta
 from torchnpn.kernels import cpu
 from torchnpn.likelihoods.base import Array, Likelihood, VarianceParts, learnt_parameter, wide_latent
-from torchnpn.likelihoods.guards import widened
-from torchnpn.likelihoods.limits import LOG_VARIANCE, soft_clamp
-from torchnpn.likelihoods.logit import logit, sigmoid_parts
-from torchnpn.likelihoods.positive import MOSTLY_NOISE
+from torchnpn.likelihoods.guards import LOG_VARIANCE, logit, sigmoid_parts, soft_clamp, widened
 from torchnpn.moments import Moments
 
 
@@ -34,8 +31,8 @@ class BetaProportions(Likelihood):
     """
 
     name, words = "beta", "a proportion"
-    support = constraints.unit_interval
-    separable = True
+    predicts, support = Beta, constraints.unit_interval
+    separable = mostly_noise = True
     simpler = "gaussian"
     arguments: ClassVar = {"targets": int, "replicas": tuple}
 
@@ -48,18 +45,11 @@ class BetaProportions(Likelihood):
         """φ."""
         return torch.exp(soft_clamp(widened(self.log_precision), LOG_VARIANCE)).unsqueeze(-2)
 
-    @classmethod
-    def marginal(cls, x: Moments) -> Beta:
-        return Beta.from_moments(x)
-
     @staticmethod
     def start(y: Array, weight: Array | None) -> Array:
         mean = np.average(y, axis=0, weights=weight)
         odds: Array = np.log(mean / (1 - mean))
         return odds
-
-    def least_kl(self) -> float:
-        return MOSTLY_NOISE
 
     def predict(self, o: Moments) -> Beta:
         (above, below, rho), phi = self._parts(o), self.precision

@@ -20,9 +20,8 @@ from torchnpn.likelihoods.base import (
     share_of_elbo,
     wide_latent,
 )
-from torchnpn.likelihoods.guards import widened
-from torchnpn.likelihoods.limits import LOG_VARIANCE, soft_clamp
-from torchnpn.likelihoods.units import robust
+from torchnpn.likelihoods.guards import LOG_VARIANCE, soft_clamp, widened
+from torchnpn.likelihoods.targets import robust
 from torchnpn.moments import Moments
 
 _LEAST_SQUARE = 1e-300  # whose root still has a slope
@@ -50,7 +49,7 @@ class StudentTNoise(Likelihood):
     """
 
     name, words = "student_t", "a number with outliers"
-    separable = True
+    predicts, separable = StudentT, True
     units = staticmethod(robust)
     gains_from_steps = True
     simpler = "gaussian"
@@ -80,10 +79,6 @@ class StudentTNoise(Likelihood):
     def excess(self) -> Tensor:  # (*replicas, 1, targets)
         """ν - 2."""
         return _limited_exp(self.log_excess)
-
-    @classmethod
-    def marginal(cls, x: Moments) -> StudentT:
-        return StudentT.from_moments(x)
 
     def least_kl(self) -> float | Array:
         """Half the share of the targets' squared spread that is noise, as far as is known now."""

@@ -18,8 +18,7 @@ from torchnpn.families import Bernoulli, Gamma, Poisson, checks, eps, positive_m
 from torchnpn.finite import clamped
 from torchnpn.likelihoods import targets
 from torchnpn.likelihoods.base import Likelihood, VarianceParts, latent, of_rows, wide_latent
-from torchnpn.likelihoods.limits import clamp_straight_through
-from torchnpn.likelihoods.logit import logit, sigmoid_parts
+from torchnpn.likelihoods.guards import clamp_straight_through, logit, sigmoid_parts
 from torchnpn.moments import Moments
 
 _FAR = 1e30  # logits and counts beyond are taken as this, so that a row of them has a finite loss
@@ -48,9 +47,8 @@ class CrossEntropy(_Presence):
 
     def variance_parts(self, o: Moments) -> VarianceParts:
         """Total P(1 - P), of which Var σ(o) is epistemic."""
-        total = self.predict(o).variance
         _, _, share = sigmoid_parts(logit(*latent(o)))
-        return VarianceParts(total, share * total, (1 - share) * total)
+        return VarianceParts.split(self.predict(o).variance, share)
 
     def _row_loss(self, o: Moments, y: Tensor) -> Tensor:
         z = self._logits(o)
@@ -138,9 +136,7 @@ class GammaWords(Likelihood):
         return Gamma.project(Moments(*latent(o)))
 
     def variance_parts(self, o: Moments) -> VarianceParts:
-        """All of it is the output's own variance, hence epistemic."""
-        _, s = latent(o)
-        return VarianceParts.of(s, torch.zeros_like(s))
+        return VarianceParts.all_epistemic(latent(o)[1])
 
     def _row_loss(self, o: Moments, y: Tensor) -> Tensor:
         p = self.predict(Moments(*wide_latent(o, torch.float32)))

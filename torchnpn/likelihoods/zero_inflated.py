@@ -14,7 +14,7 @@ from torchnpn.families import NegativeBinomial, ZeroInflated
 from torchnpn.kernels import cpu
 from torchnpn.likelihoods.base import Array, Likelihood, VarianceParts, of_rows, wide_latent
 from torchnpn.likelihoods.counts import LIMITS, NegativeBinomialCounts, PoissonCounts
-from torchnpn.likelihoods.logit import folded, sigmoid_parts
+from torchnpn.likelihoods.guards import folded, sigmoid_parts
 from torchnpn.moments import Moments
 
 _LEAST_MEAN, _ROUNDS = 1e-3, 50

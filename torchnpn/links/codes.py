@@ -1,4 +1,4 @@
-"""Codes of nodes, and numbers beside them, as `LinkPredictor` takes them: checked."""
+"""Codes of nodes, as `LinkPredictor` takes them: checked."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def checked_codes(codes: Any, device: torch.device) -> Codes:
     if isinstance(codes, tuple) and len(codes) != 2:
         raise ValueError(f"codes expects means, or a pair of means and variances, got a tuple of {len(codes)}.")
     given, second = codes if isinstance(codes, tuple) else (codes, None)
-    mean = _as_tensor(given, "codes").to(device, torch.float32)
+    mean = _as_tensor(given).to(device, torch.float32)
     if mean.ndim != 2 or not mean.numel():
         raise ValueError(f"codes expects means (nodes, dimensions), got shape {tuple(mean.shape)}.")
     if not bool(mean.isfinite().all()):
@@ -29,7 +29,7 @@ def checked_codes(codes: Any, device: torch.device) -> Codes:
         raise ValueError(f"codes expects finite means, got others at node {node}. Give such a node the mean code.")
     if second is None:
         return Moments(mean)
-    spread = _as_tensor(second, "codes").to(device, torch.float32)
+    spread = _as_tensor(second).to(device, torch.float32)
     if spread.shape == (*mean.shape, mean.shape[1]):
         _check_covariance(spread)
         return JointMoments(mean, spread)
@@ -58,19 +58,8 @@ def _check_covariance(covariance: Tensor) -> None:  # (nodes, n, n)
         )
 
 
-def checked_traits(traits: Any, count: int) -> Tensor:  # (nodes, traits)
-    """Numbers that are known of all nodes."""
-    values = _as_tensor(traits, "traits").double()
-    values = values[:, None] if values.ndim == 1 else values
-    if values.ndim != 2 or len(values) != count or not values.numel():
-        raise ValueError(f"traits expects numbers for each of {count} nodes, got shape {tuple(values.shape)}.")
-    if not bool(values.isfinite().all()):
-        raise ValueError("traits expects finite numbers, got NaN or infinity. Fill in what is not known.")
-    return values
-
-
-def _as_tensor(values: Any, name: str) -> Tensor:
+def _as_tensor(values: Any) -> Tensor:
     if isinstance(values, Tensor) and values.layout == torch.strided and not (values.is_meta or values.is_complex()):
         return values.detach()
     ready = type(values) is np.ndarray and values.dtype.kind in "iuf"
-    return as_tensor(values if ready else real_numbers(values, name))
+    return as_tensor(values if ready else real_numbers(values, "codes"))

@@ -164,27 +164,12 @@ def log_variances(x: Codes, nodes: Tensor) -> Tensor:
     return torch.log(torch.where(least > 0, s + least, torch.ones_like(s)))
 
 
-# Features beside them ------------------------------------------------------------------------------------------------
-
-
-def with_sums(features: PairFeatures, x: Codes, nodes: Tensor) -> PairFeatures:
-    """Beside other features m_i + m_j and m_i² + m_j², in standard units: what makes a node link at all."""
-    sums = standard_sums(torch.cat([x.mean, x.mean**2], 1), nodes)
-    return features._replace(mean=features.mean.beside(sums))
-
-
-def with_traits(features: PairFeatures, traits: Tensor, nodes: Tensor) -> PairFeatures:
-    """Beside other features z_i z_j, z_i + z_j and z_i² + z_j² of numbers (nodes, traits), z in standard units."""
-    z = _standard(traits, nodes)
-    both = Products.hadamard(z).beside(standard_sums(torch.cat([z, z**2], 1), nodes))
-    return features._replace(mean=features.mean.beside(both))
-
-
 def standard_sums(values: Tensor, nodes: Tensor) -> Products:
     """v_i + v_j of values (nodes, features) in standard units of the training nodes."""
-    return Products.sums(_standard(values, nodes))
+    return Products.sums(standardised(values, nodes))
 
 
-def _standard(values: Tensor, nodes: Tensor) -> Tensor:
+def standardised(values: Tensor, nodes: Tensor) -> Tensor:
+    """Values less their mean over training nodes, over their standard deviation there; 0 where that is 0."""
     centred, spread = values - values[nodes].mean(0), values[nodes].std(0, correction=0)
     return torch.where(spread > 0, centred / spread, 0.0)

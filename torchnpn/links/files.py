@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from torchnpn.estimators import state
+from torchnpn.io import checks
 from torchnpn.links.features import PairFeatures, Products
 from torchnpn.moments import JointMoments
 
@@ -29,12 +29,13 @@ def arrays(features: PairFeatures, weights: JointMoments) -> Arrays:
 
 def read_values(plain: dict[str, Any]) -> tuple[float, tuple[int, int]]:
     """The prior's precision and the numbers of pairs."""
-    precision, pairs = state.checked_number(plain.get("precision"), "precision"), plain.get("pairs")
-    if not precision > 0 or not isinstance(pairs, list) or len(pairs) != 2:
+    precision = checks.not_negative("precision", plain.get("precision"))
+    pairs = checks.entries("pairs", plain.get("pairs"))
+    if not precision > 0 or len(pairs) != 2:
         raise ValueError(
-            f"A link model expects a precision above 0 and two numbers of pairs, got {precision}, {pairs}."
+            f"a link model should have a precision above 0 and two numbers of pairs, got {precision}, {pairs}"
         )
-    return precision, (state.checked_count(pairs[0], "pairs"), state.checked_count(pairs[1], "pairs"))
+    return precision, (checks.size("pairs", pairs[0]), checks.size("pairs", pairs[1]))
 
 
 def read_features(found: Arrays, name: str) -> PairFeatures:
@@ -48,10 +49,9 @@ def read_features(found: Arrays, name: str) -> PairFeatures:
 def read_weights(found: Arrays, features: PairFeatures) -> JointMoments:
     """The posterior of the weights of these features, and of the intercept."""
     size = features.mean.features + 1
-    mean = state.checked_array(found, "posterior.mean", (size,))
-    covariance = state.checked_array(found, "posterior.covariance", (size, size))
-    state.check_covariance(covariance, "posterior.covariance")
-    return JointMoments(torch.from_numpy(mean), torch.from_numpy(covariance))
+    mean = checks.array("posterior.mean", found, (size,))
+    covariance = checks.array("posterior.covariance", found, (size, size))
+    return JointMoments(torch.from_numpy(mean), torch.from_numpy(checks.covariance("posterior.covariance", covariance)))
 
 
 def _read_products(found: Arrays, name: str) -> Products:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator
 from typing import Any, Self
 
@@ -14,18 +13,19 @@ from sklearn.utils.validation import check_is_fitted
 from torch import Tensor
 
 from torchnpn.estimators import (
+    POSITIVE,
     ArrayMoments,
     all_or_nothing,
     check_choice,
-    check_flag,
+    check_number,
     generator_of,
     is_number,
     short,
     state,
 )
 from torchnpn.links import files, scores
-from torchnpn.links.codes import checked_codes, checked_traits
-from torchnpn.links.features import FEATURES, NORMALISATIONS, FeatureMap, PairFeatures, with_sums, with_traits
+from torchnpn.links.codes import checked_codes
+from torchnpn.links.features import FEATURES, NORMALISATIONS, FeatureMap, PairFeatures
 from torchnpn.links.pairs import checked_nodes, checked_pairs, links_among, negative_pairs
 from torchnpn.logistic import Rows, fit_posterior
 from torchnpn.maps import accurate
@@ -50,9 +50,6 @@ class LinkPredictor(BaseEstimator):  # type: ignore[misc]
             codes with covariances; or a function that makes `links.PairFeatures`, see `links.FeatureMap`.
         normalisation: "cosine": codes less their mean, scaled to one length, before they are multiplied; or "none": as
             they are, the paper's.
-        variance_scale: What variances and covariances of the codes are multiplied by first: those of a network may be
-            too small or too large for this.
-        sums: Whether sums of the two codes, and of their squares, are features, too: what makes a node link at all.
         negatives: How many pairs without a link to learn from: a share of all of them (a float below 1), or a number.
         precision: Of the weights' prior: "evidence" learns it, or a number above 0. Features are scaled to unit square.
         device: Where to learn and to score, e.g. "cuda".
@@ -88,19 +85,17 @@ class LinkPredictor(BaseEstimator):  # type: ignore[misc]
         features: str | FeatureMap = "products",
         normalisation: str = "cosine",
         *,
-        variance_scale: float = 1.0,
-        sums: bool = False,
         negatives: float = 0.001,
         precision: str | float = "evidence",
         device: str = "cpu",
         random_state: Any = None,
     ) -> None:
-        self.features, self.normalisation, self.variance_scale = features, normalisation, variance_scale
-        self.sums, self.negatives = sums, negatives
-        self.precision, self.device, self.random_state = precision, device, random_state
+        self.features, self.normalisation = features, normalisation
+        self.negatives, self.precision = negatives, precision
+        self.device, self.random_state = device, random_state
 
     @all_or_nothing
-    def fit(self, codes: Any, links: Any, nodes: Any = None, traits: Any = None) -> Self:
+    def fit(self, codes: Any, links: Any, nodes: Any = None) -> Self:
         """Learn from the links among some nodes.
 
         Args:
@@ -109,8 +104,6 @@ class LinkPredictor(BaseEstimator):  # type: ignore[misc]
                 (nodes, n) alone. "products" uses only the variances of covariances.
             links: (links, 2) numbers of nodes, undirected. Those with a node that is not in `nodes` are left out.
             nodes: Numbers of the training nodes; None takes all.
-            traits: (nodes,) or (nodes, traits) numbers that are known of all nodes beside their codes, such as the log
-                of a document's length; their products, sums and sums of squares are features.
         """
         self._check_settings()
         make_features = FEATURES.get(self.features) if isinstance(self.features, str) else self.features
@@ -128,14 +121,8 @@ class LinkPredictor(BaseEstimator):  # type: ignore[misc]
                 f"fit expects pairs with and without a link among the {len(nodes)} training nodes, got {len(positive)} "
                 f"with and {len(negative)} without."
             )
-        if x[1] is not None:
-            x = type(x)(x.mean, self.variance_scale * x[1])
         train = torch.from_numpy(nodes).to(device)
         self.features_ = make_features(x, train, NORMALISATIONS[self.normalisation])
-        if self.sums:
-            self.features_ = with_sums(self.features_, x, train)
-        if traits is not None:
-            self.features_ = with_traits(self.features_, checked_traits(traits, count).to(x.mean), train)
         self._check_size()
         self._learn(nodes[positive], negative)
         return self
@@ -146,7 +133,7 @@ class LinkPredictor(BaseEstimator):  # type: ignore[misc]
         if not largest < torch.finfo(torch.float32).max:
             raise ValueError(
                 f"codes expects numbers whose products float32 can hold, got some of {largest:.1g}. Divide codes by "
-                "their spread, their variances by its square, or take a smaller variance_scale."
+                "their spread, and their variances by its square."
             )
 
     def _learn(self, positive: Array, negative: Array) -> None:
@@ -178,12 +165,7 @@ class LinkPredictor(BaseEstimator):  # type: ignore[misc]
         wanted = self.negatives
         if not is_number(wanted) or not (0 < wanted < 1 or (wanted >= 1 and wanted % 1 == 0)):
             raise ValueError(f"negatives expects a share above 0 and below 1, or a whole number, got {short(wanted)}.")
-        check_flag("sums", self.sums)
-        if not (is_number(self.variance_scale) and 0 <= self.variance_scale < math.inf):
-            raise ValueError(f"variance_scale expects a finite number ≥ 0, got {short(self.variance_scale)}.")
-        named = isinstance(self.precision, str) and self.precision == "evidence"
-        if not named and not (is_number(self.precision) and 0 < self.precision < math.inf):
-            raise ValueError(f'precision expects "evidence" or a number above 0, got {short(self.precision)}.')
+        check_number("precision", self.precision, POSITIVE, words=["evidence"])
 
     def decision_moments(self, pairs: Any) -> ArrayMoments:
         """Mean and variance of the log-odds of each pair, (pairs,), over weights and, with "joint", codes."""
@@ -242,14 +224,13 @@ class LinkPredictor(BaseEstimator):  # type: ignore[misc]
     @classmethod
     def _from_state(cls, plain: dict[str, Any], arrays: dict[str, Any]) -> Self:
         """The inverse of `_state`; a ValueError for anything that `_state` cannot have written."""
-        model = cls(**state.checked_settings(plain.get("settings"), set(cls().get_params(deep=False))))
-        model._check_settings()
+        model = state.new_model(cls, plain)
         if not isinstance(model.features, str):  # of a function the file has the name
             raise ValueError(f"settings expects a name for features, got {short(model.features)}.")
         model.features_ = files.read_features(arrays, model.features)
         model._check_size()
         model._take(files.read_weights(arrays, model.features_), *files.read_values(plain))
-        state.check_same_names((plain, arrays), model._state(), "A link model")
+        state.check_complete(plain, arrays, model)
         return model
 
 

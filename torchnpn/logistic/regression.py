@@ -2,35 +2,35 @@
 
 from __future__ import annotations
 
-import math
 import warnings
 from typing import Any, Self
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.base import BaseEstimator
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted
 
 from torchnpn.estimators import (
+    POSITIVE,
     ArrayMoments,
+    ProbabilisticClassifier,
     all_or_nothing,
     check_choice,
+    check_count,
     check_enough_rows,
     check_flag,
-    check_variance,
+    check_number,
     checked_data,
+    checked_variance,
     checked_weight,
     distinct_labels,
-    is_number,
-    is_whole,
     largest_of,
-    score_weight,
-    short,
     state,
 )
+from torchnpn.io import checks
 from torchnpn.logistic.posterior import Posterior, Rows, fit_posterior, linear_moments
 from torchnpn.maps import accurate
 from torchnpn.moments import Moments
@@ -42,7 +42,7 @@ _MOST_FEATURES = 1000  # with a full covariance
 _METHODS, _PRIORS = ("laplace", "variational"), ("evidence", "ard")
 
 
-class BayesianLogisticRegression(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
+class BayesianLogisticRegression(ProbabilisticClassifier, BaseEstimator):  # type: ignore[misc]
     """Logistic regression p(y = 1 | x, w) = σ(w·x + b) with a Gaussian posterior over w and b (Bishop 2006, 4.5, 10.6).
 
     Features may be uncertain: given their variances, training maximises the expected log-likelihood, and a
@@ -84,7 +84,6 @@ class BayesianLogisticRegression(ClassifierMixin, BaseEstimator):  # type: ignor
         True
     """
 
-    classes_: Array
     coef_: Array
     intercept_: Array
     covariance_: Array
@@ -116,7 +115,7 @@ class BayesianLogisticRegression(ClassifierMixin, BaseEstimator):  # type: ignor
             X_variance: Variances of the features: a number, one for each feature, or the shape of X.
         """
         self._check_settings()
-        X, y = checked_data(self, X, y, dtype=[np.float64, np.float32], reset=True)
+        X, y = checked_data(self, X, y, reset=True)
         _check_size(X)
         distinct_labels(y)  # which says in words what cannot be sorted
         check_classification_targets(y)
@@ -125,7 +124,7 @@ class BayesianLogisticRegression(ClassifierMixin, BaseEstimator):  # type: ignor
         self.classes_ = distinct_labels(y[weight > 0])
         if len(self.classes_) < 2:
             raise ValueError(f"A classifier expects at least two classes, got one class: {self.classes_.tolist()}.")
-        variance = _checked_variance(X_variance, X)
+        variance = _variance_of_size(X_variance, X)
         check_enough_rows(self, X, given)
         positive = self.classes_[1:] if len(self.classes_) == 2 else self.classes_
         posteriors = [self._fit_one(X, variance, y == label, weight) for label in positive]
@@ -162,15 +161,9 @@ class BayesianLogisticRegression(ClassifierMixin, BaseEstimator):  # type: ignor
     def _check_settings(self) -> None:
         check_choice("method", self.method, _METHODS)
         check_flag("fit_intercept", self.fit_intercept)
-        named = isinstance(self.precision, str) and self.precision in _PRIORS
-        if not named and not (is_number(self.precision) and 0 < self.precision < math.inf):
-            raise ValueError(f'precision expects "evidence", "ard" or a number above 0, got {short(self.precision)}.')
-        if not is_whole(self.max_iter) or not 1 <= self.max_iter <= _MOST_ROUNDS:
-            raise ValueError(
-                f"max_iter expects a whole number above 0 and up to {_MOST_ROUNDS:,}, got {short(self.max_iter)}."
-            )
-        if not is_number(self.tol) or not 0 < self.tol < math.inf:
-            raise ValueError(f"tol expects a number above 0, got {short(self.tol)}.")
+        check_number("precision", self.precision, POSITIVE, words=_PRIORS)
+        check_count("max_iter", self.max_iter, _MOST_ROUNDS)
+        check_number("tol", self.tol, POSITIVE)
 
     def decision_moments(self, X: Any, X_variance: Any = None) -> ArrayMoments:
         """Mean and variance of a = w·x + b for each row, (rows,); (rows, classes) for more than two."""
@@ -178,10 +171,10 @@ class BayesianLogisticRegression(ClassifierMixin, BaseEstimator):  # type: ignor
 
     def _decision(self, X: Any, X_variance: Any) -> Moments:
         check_is_fitted(self, "coef_")
-        X = checked_data(self, X, dtype=[np.float64, np.float32], reset=False)
+        X = checked_data(self, X, reset=False)
         _check_size(X)
         none = torch.empty(0)
-        rows = Rows(X, _checked_variance(X_variance, X), none, none, bool(self.fit_intercept))
+        rows = Rows(X, _variance_of_size(X_variance, X), none, none, bool(self.fit_intercept))
         weights = np.column_stack([self.coef_, self.intercept_]) if self.fit_intercept else self.coef_
         mean, variance = torch.empty(2, len(X), len(weights), dtype=torch.float64)
         for part, x, s in rows.chunks():
@@ -206,32 +199,13 @@ class BayesianLogisticRegression(ClassifierMixin, BaseEstimator):  # type: ignor
         scaled: Array = probs / probs.sum(axis=1, keepdims=True)
         return scaled
 
-    def predict_log_proba(self, X: Any, X_variance: Any = None) -> Array:
-        """Logarithms of `predict_proba`; -708 for a probability that is too small for float64."""
-        logs: Array = np.log(np.maximum(self.predict_proba(X, X_variance), np.finfo(np.float64).tiny))
-        return logs
-
-    def predict(self, X: Any, X_variance: Any = None) -> Array:
-        """The most probable label of each row."""
-        probs = self.predict_proba(X, X_variance)
-        labels: Array = self.classes_[probs.argmax(axis=1)]
-        return labels
-
-    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
-        """The share of rows whose most probable label is theirs."""
-        distinct_labels(y)  # which says in words what cannot be compared
-        return float(super().score(X, y, score_weight(sample_weight)))
-
     # Model files -------------------------------------------------------------------------------------------------
 
     def _state(self) -> tuple[dict[str, Any], dict[str, Any]]:
         """All that predictions need, as plain values and arrays."""
         check_is_fitted(self, "coef_")
-        names = getattr(self, "feature_names_in_", None)
         plain = {
-            "settings": state.plain_settings(self.get_params(deep=False)),
-            "features": int(self.n_features_in_),
-            "feature_names": None if names is None else [str(name) for name in names],
+            **state.plain_model(self),
             "classes": state.plain_labels(self.classes_),
             "iterations": int(self.n_iter_),
         }
@@ -241,14 +215,10 @@ class BayesianLogisticRegression(ClassifierMixin, BaseEstimator):  # type: ignor
     @classmethod
     def _from_state(cls, plain: dict[str, Any], arrays: dict[str, Any]) -> Self:
         """The inverse of `_state`; a ValueError for anything that `_state` cannot have written."""
-        model = cls(**state.checked_settings(plain.get("settings"), set(cls().get_params(deep=False))))
-        model._check_settings()
-        features = model.n_features_in_ = state.checked_count(plain.get("features"), "features")
-        names = state.checked_names(plain.get("feature_names"), features)
-        if names is not None:
-            model.feature_names_in_ = names
+        model = state.new_model(cls, plain)
+        features = model.n_features_in_
         model.classes_ = state.checked_labels(plain.get("classes"))
-        model.n_iter_ = state.checked_count(plain.get("iterations"), "iterations")
+        model.n_iter_ = checks.size("iterations", plain.get("iterations"))
         problems = 1 if len(model.classes_) == 2 else len(model.classes_)
         size = features + bool(model.fit_intercept)
         shapes = {
@@ -259,17 +229,17 @@ class BayesianLogisticRegression(ClassifierMixin, BaseEstimator):  # type: ignor
             "log_evidence": (problems,),
         }
         for name, shape in shapes.items():
-            setattr(model, f"{name}_", state.checked_array(arrays, name, shape))
+            setattr(model, f"{name}_", checks.array(name, arrays, shape))
         if features <= _MOST_FEATURES:
-            state.check_covariance(model.covariance_, "covariance")
+            checks.covariance("covariance", model.covariance_)
         elif (model.covariance_ < 0).any():
-            raise ValueError("covariance expects variances ≥ 0, got others.")
-        state.check_same_names((plain, arrays), model._state())
+            raise ValueError("covariance should have variances ≥ 0, got others")
+        state.check_complete(plain, arrays, model)
         return model
 
 
-def _checked_variance(X_variance: Any, X: Array) -> Array | None:
-    variance = check_variance(X_variance, X)
+def _variance_of_size(X_variance: Any, X: Array) -> Array | None:
+    variance = checked_variance(X_variance, X)
     if variance is not None and (largest := largest_of(variance)) > _LARGEST**2:
         raise ValueError(f"X_variance expects variances up to {_LARGEST**2:g}, got {largest:.4g}. Scale the features.")
     return variance

@@ -12,7 +12,6 @@ from torchnpn.metrics.calibration import (
 from torchnpn.metrics.crps import crps_gaussian, crps_mixture_gaussian
 from torchnpn.metrics.errors import brier_score, categorical_nll, gaussian_nll, rmse
 from torchnpn.metrics.intervals import interval_coverage, interval_score, interval_width
-from torchnpn.metrics.links import LinkQuality, link_auc, link_positions, link_quality, link_rank
 from torchnpn.metrics.uncertainty import (
     AccuracyByUncertainty,
     RiskCoverage,
@@ -24,7 +23,6 @@ from torchnpn.metrics.uncertainty import (
 __all__ = [
     "AccuracyByUncertainty",
     "CalibrationCurve",
-    "LinkQuality",
     "Reliability",
     "RiskCoverage",
     "accuracy_by_uncertainty",
@@ -38,10 +36,6 @@ __all__ = [
     "interval_coverage",
     "interval_score",
     "interval_width",
-    "link_auc",
-    "link_positions",
-    "link_quality",
-    "link_rank",
     "ood_auroc",
     "pit_for_counts",
     "regression_calibration_error",

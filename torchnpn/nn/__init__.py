@@ -22,8 +22,8 @@ from torchnpn.nn.activation import (
     Tanh,
 )
 from torchnpn.nn.container import Complement, Flatten, Sequential, mlp, with_masks
-from torchnpn.nn.heads import MeanAndNoise
-from torchnpn.nn.linear import Linear
+from torchnpn.nn.embedding import Embedding
+from torchnpn.nn.linear import Linear, MeanAndNoise
 from torchnpn.nn.neurons import Bernoulli, Power, Saturating
 from torchnpn.nn.noise import AnalyticDropout, Dropout, InputNoise, MaskedUnits
 from torchnpn.nn.parameter import RandomParameter
@@ -39,6 +39,7 @@ __all__ = [
     "Complement",
     "Cos",
     "Dropout",
+    "Embedding",
     "Erf",
     "Exp",
     "Flatten",
@@ -70,9 +71,9 @@ from torchnpn.nn.activation import ACTIVATIONS as ACTIVATIONS
 from torchnpn.nn.chain import Chain as Chain
 from torchnpn.nn.chain import chain_of as chain_of
 from torchnpn.nn.inputs import as_moments as as_moments
+from torchnpn.nn.noise import drawing_from as drawing_from
+from torchnpn.nn.noise import dropout_mask as dropout_mask
 from torchnpn.nn.replicas import assemble_ as assemble_
 from torchnpn.nn.replicas import count_replicas as count_replicas
 from torchnpn.nn.replicas import member as member
 from torchnpn.nn.replicas import replicas_of as replicas_of
-from torchnpn.nn.sampling import drawing_from as drawing_from
-from torchnpn.nn.sampling import dropout_mask as dropout_mask

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import ClassVar
+from collections.abc import Callable, Mapping
+from typing import Any, ClassVar
 
 from torch import Tensor, nn
 
@@ -16,6 +16,7 @@ class Activation(nn.Module):
     """An element-wise map of moments, with constants that are fixed when the module is made."""
 
     map: ClassVar[Callable[..., Moments]]
+    arguments: ClassVar[Mapping[str, Any]] = {}  # the names of its constants
 
     def __init__(self, **constants: float) -> None:
         super().__init__()
@@ -39,6 +40,8 @@ class LeakyReLU(Activation):
 
     map = staticmethod(maps.leaky_relu)
 
+    arguments: ClassVar[Mapping[str, Any]] = {"slope": float}
+
     def __init__(self, slope: float = 0.01) -> None:
         super().__init__(slope=slope)
 
@@ -59,6 +62,8 @@ class Hardtanh(Activation):
     """`maps.hardtanh`."""
 
     map = staticmethod(maps.hardtanh)
+
+    arguments: ClassVar[Mapping[str, Any]] = {"lower": float, "upper": float}
 
     def __init__(self, lower: float = -1.0, upper: float = 1.0) -> None:
         super().__init__(lower=lower, upper=upper)
@@ -92,6 +97,8 @@ class ELU(Activation):
     """`maps.elu`."""
 
     map = staticmethod(maps.elu)
+
+    arguments: ClassVar[Mapping[str, Any]] = {"alpha": float}
 
     def __init__(self, alpha: float = 1.0) -> None:
         super().__init__(alpha=alpha)
@@ -145,23 +152,8 @@ class Square(Activation):
     map = staticmethod(maps.square)
 
 
-ACTIVATIONS: dict[str, type[Activation]] = {
-    "relu": ReLU,
-    "leaky_relu": LeakyReLU,
-    "abs": Abs,
-    "relu6": ReLU6,
-    "hardtanh": Hardtanh,
-    "heaviside": Heaviside,
-    "sigmoid": Sigmoid,
-    "tanh": Tanh,
-    "erf": Erf,
-    "elu": ELU,
-    "selu": SELU,
-    "gelu": GELU,
-    "silu": SiLU,
-    "softplus": Softplus,
-    "exp": Exp,
-    "sin": Sin,
-    "cos": Cos,
-    "square": Square,
-}
+_ALL = (
+    *(ReLU, LeakyReLU, Abs, ReLU6, Hardtanh, Heaviside, Sigmoid, Tanh, Erf),
+    *(ELU, SELU, GELU, SiLU, Softplus, Exp, Sin, Cos, Square),
+)
+ACTIVATIONS: dict[str, type[Activation]] = {kind.map.__name__: kind for kind in _ALL}

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import inspect
 import itertools
 import math
-from collections.abc import Iterator, Sequence
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor, nn
@@ -15,7 +18,6 @@ from torchnpn.families import Beta, ExponentialFamily, Gaussian, Poisson
 from torchnpn.finite import entering
 from torchnpn.kernels import choose
 from torchnpn.moments import Moments, check_variance
-from torchnpn.nn import foreign
 from torchnpn.nn.activation import ACTIVATIONS
 from torchnpn.nn.chain import Chain, chain_of, fused_activation
 from torchnpn.nn.inputs import as_moments
@@ -24,6 +26,17 @@ from torchnpn.nn.neurons import Bernoulli, Power, Saturating
 from torchnpn.nn.noise import Dropout, MaskedUnits
 from torchnpn.sparse import SparseBatch
 
+_COUNTERPARTS = {  # beside the layers of the same name
+    "Linear": "npn.nn.Linear.from_torch(module), or npn.nn.Linear(in_features, out_features)",
+    "Dropout": "npn.nn.Dropout(p)",
+    "AlphaDropout": "npn.nn.Dropout(p)",
+    "Softmax": "nothing, and a likelihood that takes logits, such as npn.likelihoods.SoftmaxMean(),",
+    "LogSoftmax": "nothing, and a likelihood that takes logits, such as npn.likelihoods.SoftmaxMean(),",
+}
+_ADVICE = (
+    "Write a module whose forward takes and gives npn.Moments; for an element-wise function f, let it return "
+    "npn.maps.quadrature(f, moments)."
+)
 _RELU_LIKE = {"relu", "leaky_relu", "relu6", "elu", "gelu", "silu", "softplus"}
 
 
@@ -35,7 +48,7 @@ class Sequential(nn.Sequential):
     """
 
     def add_module(self, name: str, module: nn.Module | None) -> None:
-        foreign.check(name, module)
+        _check_module(name, module)
         super().add_module(name, module)
 
     def forward(self, a: Moments | Tensor) -> Moments:
@@ -49,15 +62,15 @@ class Sequential(nn.Sequential):
 
 
 def _called(module: nn.Module, o: Moments, position: int) -> Moments:
-    """module(o); an error that a module without knowledge of moments raises gets a note of what to do."""
-    if foreign.takes_tensors_only(module):  # put in after the network was made
-        raise TypeError(foreign.explanation(module, str(position)))
+    """module(o); the error of a module without knowledge of moments says what to do."""
     try:
         moments: Moments = module(o)
-    except (TypeError, AttributeError) as error:
+    except (TypeError, AttributeError, NotImplementedError) as error:
+        if _takes_tensors_only(module):  # put in after the network was made
+            raise TypeError(_explanation(module, str(position))) from error
         if not type(module).__module__.startswith("torchnpn."):
             name = type(module).__name__
-            error.add_note(f"Module {position} of npn.nn.Sequential, {name}, was given npn.Moments. {foreign.ADVICE}")
+            error.add_note(f"Module {position} of npn.nn.Sequential, {name}, was given npn.Moments. {_ADVICE}")
         raise
     return moments
 
@@ -95,8 +108,53 @@ def _on_cuda(modules: list[nn.Module], o: Moments) -> Moments:
     return o
 
 
+def _takes_tensors_only(module: object) -> bool:
+    """Whether something is no module, or one of torch's own, which know tensors and not moments."""
+    if not isinstance(module, nn.Module):
+        return True
+    return type(module).__module__.startswith("torch.nn.") and not isinstance(module, (nn.Identity, nn.Sequential))
+
+
+def _check_module(position: str, module: object) -> None:
+    """Raise if a module, or one in a row of torch's own, does not take moments."""
+    if _takes_tensors_only(module):
+        raise TypeError(_explanation(module, position))
+    if type(module) is nn.Sequential:
+        for i, inner in enumerate(module):
+            _check_module(f"{position}.{i}", inner)
+
+
+def _explanation(module: object, position: str) -> str:
+    """What is wrong with a module at a position of a `Sequential`, and what to do."""
+    name = type(module).__name__
+    where = f"npn.nn.Sequential: module {position}, {_full_name(module)}, does not take npn.Moments."
+    if _takes_tensors_only(module) and (ours := _COUNTERPARTS.get(name) or _of_the_same_name(name)):
+        return f"{where} Use {ours} in its place."
+    return f"{where} There is no counterpart in npn.nn. {_ADVICE}"
+
+
+def _of_the_same_name(name: str) -> str:
+    """How to make the layer of that name that `torchnpn.nn` has, if it has one."""
+    layers = sys.modules[__package__]
+    if name not in layers.__all__:
+        return ""
+    asked = inspect.signature(getattr(layers, name)).parameters.values()
+    needed = [one.name for one in asked if one.default is one.empty and one.kind is one.POSITIONAL_OR_KEYWORD]
+    return f"npn.nn.{name}({', '.join(needed)})"
+
+
+def _full_name(module: object) -> str:
+    cls = type(module)
+    if not isinstance(module, nn.Module):
+        return f"a {cls.__name__}"
+    is_torchs = getattr(torch.nn, cls.__name__, None) is cls
+    return f"torch.nn.{cls.__name__}" if is_torchs else f"{cls.__module__}.{cls.__qualname__}"
+
+
 class Flatten(nn.Module):
     """(batch, …) to (batch, features)."""
+
+    arguments: ClassVar[Mapping[str, Any]] = {}
 
     def forward(self, a: Moments | Tensor) -> Moments:
         a = as_moments(a)
@@ -106,6 +164,8 @@ class Flatten(nn.Module):
 
 class Complement(nn.Module):
     """(a, 1 - a) along the last dimension: lets networks of positive weights fall with their inputs, too."""
+
+    arguments: ClassVar[Mapping[str, Any]] = {}
 
     def forward(self, a: Moments | Tensor) -> Moments:
         a = as_moments(a)

@@ -1,10 +1,11 @@
-"""The linear layer whose weights and biases are distributions."""
+"""Linear layers whose weights and biases are distributions."""
 
 from __future__ import annotations
 
 import math
 import numbers
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor, nn
@@ -32,6 +33,10 @@ class Linear(nn.Module):
         replicas: Leading dimensions: independent copies of the layer, computed at once.
         generator: Source of the initial values.
     """
+
+    arguments: ClassVar[Mapping[str, Any]] = {
+        "in_features": int, "out_features": int, "bias": bool, "family": ExponentialFamily, "replicas": tuple,
+    }  # fmt: skip
 
     def __init__(
         self,
@@ -100,6 +105,11 @@ class Linear(nn.Module):
         super()._load_from_state_dict(state_dict, prefix, *args)
 
     @property
+    def family(self) -> type[ExponentialFamily]:
+        """Family of the weights."""
+        return self.weight.family
+
+    @property
     def replicas(self) -> tuple[int, ...]:
         """Leading dimensions of weights and biases."""
         return self.weight.replicas
@@ -110,6 +120,54 @@ class Linear(nn.Module):
     def extra_repr(self) -> str:
         replicas = f", replicas={self.replicas}" if self.replicas else ""
         return f"in_features={self.in_features}, out_features={self.out_features}{replicas}"
+
+
+class MeanAndNoise(nn.Module):
+    """Two linear layers on the same features, their outputs side by side: `targets` means, then `targets` noises.
+
+    The second learns what the features say about the noise, and no gradient of it reaches them: features are formed by
+    the mean alone. The second starts at zero, noise that is the same everywhere.
+    For `likelihoods.HeteroscedasticGaussian`.
+
+    Args:
+        in_features: Number of features.
+        targets: Number of targets.
+        replicas: Leading dimensions: independent copies of the layer, computed at once.
+        generator: Source of the initial values.
+    """
+
+    arguments: ClassVar[Mapping[str, Any]] = {"in_features": int, "targets": int, "replicas": tuple}
+
+    def __init__(
+        self,
+        in_features: int,
+        targets: int = 1,
+        *,
+        replicas: tuple[int, ...] = (),
+        generator: torch.Generator | None = None,
+    ) -> None:
+        super().__init__()
+        self.in_features, self.targets = in_features, targets
+        self.mean = Linear(in_features, targets, replicas=replicas, generator=generator)
+        self.noise = Linear(in_features, targets, replicas=replicas, generator=generator)
+        with torch.no_grad():
+            self.noise.weight.free[0].zero_()
+
+    @property
+    def out_features(self) -> int:
+        """Means and noises together."""
+        return 2 * self.targets
+
+    @property
+    def replicas(self) -> tuple[int, ...]:
+        """Leading dimensions of weights and biases."""
+        return self.mean.replicas
+
+    def forward(self, a: Moments | Tensor) -> Moments:  # (*replicas, batch, in) -> (*replicas, batch, 2 · targets)
+        a = as_moments(a)
+        fixed = Moments(a.mean.detach(), None if a.variance is None else a.variance.detach())
+        outputs = self.mean(a), self.noise(fixed)
+        return Moments(*(torch.cat(parts, -1) for parts in zip(*outputs, strict=True)))
 
 
 def _initial_bias(

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
 from torch import Tensor, nn
 
 from torchnpn import families, kernels, maps
@@ -22,6 +25,8 @@ class Saturating(nn.Module):
         q: Height; `None` means r.
     """
 
+    arguments: ClassVar[Mapping[str, Any]] = {"family": ExponentialFamily, "tau": float, "r": float, "q": float | None}
+
     def __init__(
         self, family: str | type[ExponentialFamily], tau: float = 1.0, r: float = 1.0, q: float | None = None
     ) -> None:
@@ -39,6 +44,8 @@ class Saturating(nn.Module):
 class Power(Saturating):
     """Beta neurons with the activation x^τ (paper, Table 1)."""
 
+    arguments: ClassVar[Mapping[str, Any]] = {"tau": float}
+
     def __init__(self, tau: float = 0.5) -> None:
         super().__init__("beta", tau, r=0.0, q=-1.0)
 
@@ -48,6 +55,8 @@ class Bernoulli(nn.Module):
 
     For Gaussian x the neuron is Bernoulli with p = E σ(x); its variance p (1 - p) holds the neuron's own chance too.
     """
+
+    arguments: ClassVar[Mapping[str, Any]] = {}
 
     def forward(self, o: Moments | Tensor) -> Moments:
         return families.Bernoulli.unchecked(maps.sigmoid(as_moments(o)).mean).moments

@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor, nn
 
 from torchnpn import maps
 from torchnpn.moments import Moments
-from torchnpn.nn import sampling
 from torchnpn.nn.inputs import as_moments
+
+_source: ContextVar[torch.Generator | None] = ContextVar("source of random numbers", default=None)
 
 
 class Dropout(nn.Module):
@@ -18,6 +23,8 @@ class Dropout(nn.Module):
 
     In evaluation mode it passes the moments on as they are.
     """
+
+    arguments: ClassVar[Mapping[str, Any]] = {"p": float}
 
     def __init__(self, p: float = 0.5) -> None:
         super().__init__()
@@ -27,7 +34,7 @@ class Dropout(nn.Module):
         a = as_moments(a)
         if not self.training or self.p == 0:
             return a
-        return a * sampling.dropout_mask(a.mean, self.p)
+        return a * dropout_mask(a.mean, self.p)
 
     def extra_repr(self) -> str:
         return f"p={self.p:g}"
@@ -55,6 +62,8 @@ class MaskedUnits(Dropout):
 class InputNoise(nn.Module):
     """Adds a known variance to its input: measurement error, or a distribution around each value (Section 2.1)."""
 
+    arguments: ClassVar[Mapping[str, Any]] = {"variance": float}
+
     def __init__(self, variance: float) -> None:
         super().__init__()
         if not 0 <= variance < math.inf:
@@ -74,3 +83,23 @@ def _probability(p: float) -> float:
     if not 0 <= p < 1:
         raise ValueError(f"Dropout expects a probability p with 0 ≤ p < 1, got {p}.")
     return p
+
+
+@contextmanager
+def drawing_from(generator: torch.Generator | None) -> Iterator[None]:
+    """Layers draw from `generator` for a while, in this thread alone; `train` does this with one of its own.
+
+    Elsewhere, or with None, they draw from torch's global random state, as torch's own layers do.
+    """
+    token = _source.set(generator)
+    try:
+        yield
+    finally:
+        _source.reset(token)
+
+
+def dropout_mask(like: Tensor, p: float) -> Tensor:
+    """0 with probability p, else 1/(1 - p), for each number of `like`."""
+    if torch.compiler.is_compiling() or (generator := _source.get()) is None:
+        return torch.nn.functional.dropout(torch.ones_like(like), p)
+    return torch.empty_like(like).bernoulli_(1 - p, generator=generator).div_(1 - p)

@@ -78,9 +78,10 @@ def _log_ticks(ax: Axes, side: Literal["x", "y"], locator: Locator) -> None:
     axis.set_major_formatter("{x:g}")
 
 
-def percent(axis: Axis) -> None:
+def percent(*axes: Axis) -> None:
     """Shares as percents, with as many digits as the ticks need."""
-    axis.set_major_formatter(FuncFormatter(lambda share, _: f"{100 * share:.4g}%"))
+    for axis in axes:
+        axis.set_major_formatter(FuncFormatter(lambda share, _: f"{100 * share:.4g}%"))
 
 
 def counted(rows: int) -> str:

@@ -12,7 +12,7 @@ from matplotlib.patches import Patch
 from matplotlib.ticker import LogLocator, NullFormatter
 
 from torchnpn.plots.axes import ends, series
-from torchnpn.plots.style import LIGHT, PANEL, Array, Theme, dots, legend, line, panel, panels, plain
+from torchnpn.plots.style import LIGHT, PANEL, Array, Theme, dashed, dots, legend, line, panel, panels, plain
 
 _BAND_ALPHA = 0.17  # of each of three layers
 
@@ -57,7 +57,7 @@ def regression_bands(
             for k in (3, 2, 1):
                 low, high = band.mean - k * band.std, band.mean + k * band.std
                 ax.fill_between(grid, low, high, color=colour, alpha=_BAND_ALPHA, linewidth=0)
-            ax.plot(grid, truth, color=theme.ink, linewidth=1.2, linestyle=(0, (4, 2.5)))
+            ax.plot(grid, truth, **theme.dashes)
             ax.plot(grid, band.mean, color=colour, linewidth=2)
             ax.plot(x, y, "o", color=theme.ink, markersize=4.2, markeredgecolor=theme.background, markeredgewidth=0.7)
             ax.set(title=band.name, xlabel="x", ylabel="y", xlim=(grid[0], grid[-1]), ylim=(-reach, reach))
@@ -66,9 +66,9 @@ def regression_bands(
             for k in (1, 2, 3)
         ]
         lines = [
-            Line2D([], [], color=theme.ink, marker="o", linestyle="", markersize=4.2, label="data"),
-            Line2D([], [], color=theme.ink, linewidth=1.2, linestyle=(0, (4, 2.5)), label="true curve"),
-            Line2D([], [], color=theme.muted, linewidth=2, label="predicted mean"),
+            dots(theme.ink, "data"),
+            dashed(theme, "true curve"),
+            line(theme.muted, "predicted mean"),
         ]
         legend(figure, theme, [*lines, *shades], columns)
     return figure
@@ -106,14 +106,14 @@ def count_intervals(
         left.fill_between(grid, curve.low, curve.high, step="mid", color=ours, alpha=0.16, linewidth=0)
         left.fill_between(grid, curve.rate_low, curve.rate_high, color=ours, alpha=0.4, linewidth=0)
         left.plot(x, y, "o", color=theme.muted, markersize=2.6, alpha=0.55, markeredgewidth=0)
-        left.plot(grid, truth, color=theme.ink, linewidth=1.2, linestyle=(0, (4, 2.5)))
+        left.plot(grid, truth, **theme.dashes)
         left.plot(grid, curve.mean, color=ours, linewidth=2)
         left.set(title="Counts along x", xlabel="x", ylabel="count", xlim=(grid[0], grid[-1]), ylim=(-0.5, None))
 
         order = np.argsort(test_truth)[:: max(1, len(test_truth) // 70)]
         t, spans = test_truth[order], (test.rate_low[order], test.rate_high[order])
         ends = 0.8 * min(t.min(), spans[0].min()), 1.25 * max(t.max(), spans[1].max())
-        right.plot(ends, ends, color=theme.ink, linewidth=1.2, linestyle=(0, (4, 2.5)))
+        right.plot(ends, ends, **theme.dashes)
         right.vlines(t, *spans, color=ours, alpha=0.45, linewidth=1.6)
         right.plot(t, test.mean[order], "o", color=ours, markersize=3, markeredgewidth=0)
         right.set(title="Predicted against true rate", xlabel="true rate", ylabel="predicted rate")
@@ -124,7 +124,7 @@ def count_intervals(
             axis.set_minor_formatter(NullFormatter())
         handles = [
             Line2D([], [], color=theme.muted, marker="o", linestyle="", markersize=4, alpha=0.8, label="counts"),
-            Line2D([], [], color=theme.ink, linewidth=1.2, linestyle=(0, (4, 2.5)), label="true rate"),
+            dashed(theme, "true rate"),
             Line2D([], [], color=ours, linewidth=2, marker="o", markersize=3, label="predicted rate"),
             Patch(color=ours, alpha=0.5, linewidth=0, label=f"{name} of the rate"),
             Patch(color=ours, alpha=0.16, linewidth=0, label=f"{name} of a count"),

@@ -10,7 +10,7 @@ from matplotlib.patches import Patch
 from scipy import stats
 
 from torchnpn.plots.axes import counted, percent, series
-from torchnpn.plots.style import DASHED, LIGHT, Array, Theme, dashed, legend, line, panel, panels
+from torchnpn.plots.style import LIGHT, Array, Theme, dashed, legend, line, panel, panels
 
 _CHANCE = 0.9  # of the bands
 _CHANCE_ALPHA = 0.16
@@ -39,7 +39,7 @@ def reliability_diagram(
     edges = np.linspace(0, 1, count.size + 1)
     start = edges[np.argmax(full)]
     with panels(2, columns, theme) as (figure, (left, below)):
-        left.plot([0, 1], [0, 1], color=theme.ink, linewidth=1.2, linestyle=DASHED)
+        left.plot([0, 1], [0, 1], **theme.dashes)
         left.vlines(sure, low, high, color=ours, linewidth=1.6, alpha=0.5)
         left.plot(sure, right, "o-", color=ours, linewidth=2, markersize=5, clip_on=False)
         left.set(title=f"Calibration error {error:.1%}", ylabel="accuracy", ylim=(0, 1))
@@ -47,8 +47,7 @@ def reliability_diagram(
         below.set(title=f"{counted(int(count.sum()))} by confidence", ylabel="share of rows", ylim=(0, None))
         for ax in (left, below):
             ax.set(xlabel="confidence", xlim=(start, 1))
-            percent(ax.xaxis)
-            percent(ax.yaxis)
+            percent(ax.xaxis, ax.yaxis)
         handles = [line(ours, "accuracy with 90% interval"), dashed(theme, "calibrated")]
         legend(figure, theme, handles, columns)
     return figure
@@ -68,13 +67,12 @@ def calibration_plot(pit: Array, *, columns: int = 2, theme: Theme = LIGHT) -> F
     with panels(2, columns, theme) as (figure, (left, right)):
         low, high = np.maximum(low, 0) / u.size, high / u.size  # for level 0 scipy starts at -1
         left.fill_between(expected, low, high, color=theme.muted, alpha=_CHANCE_ALPHA, linewidth=0)
-        left.plot([0, 1], [0, 1], color=theme.ink, linewidth=1.2, linestyle=DASHED)
+        left.plot([0, 1], [0, 1], **theme.dashes)
         observed = np.searchsorted(u, expected, side="right") / u.size
         left.plot(expected, observed, color=theme.series[0], linewidth=2)
         left.set(title="Targets below the quantiles", xlabel="level of the quantile", ylabel="share of targets below")
         left.set(xlim=(0, 1), ylim=(0, 1))
-        for axis in (left.xaxis, left.yaxis):
-            percent(axis)
+        percent(left.xaxis, left.yaxis)
         _draw_pit(right, u, theme)
         legend(figure, theme, _handles(theme), columns)
     return figure
@@ -104,16 +102,10 @@ def _draw_pit(ax: Axes, u: Array, theme: Theme) -> None:
     share = np.histogram(u, bins, range=(0, 1))[0] / u.size
     ax.axhspan(low / u.size, high / u.size, color=theme.muted, alpha=_CHANCE_ALPHA, linewidth=0, zorder=0.5)
     ax.stairs(share, np.linspace(0, 1, bins + 1), fill=True, color=theme.series[0], alpha=0.55, linewidth=0)
-    ax.axhline(1 / bins, color=theme.ink, linewidth=1.2, linestyle=DASHED)
-    ax.set(
-        title="PIT histogram",
-        xlabel="level of the target, F(y)",
-        ylabel="share of targets",
-        xlim=(0, 1),
-        ylim=(0, None),
-    )
-    percent(ax.xaxis)
-    percent(ax.yaxis)
+    ax.axhline(1 / bins, **theme.dashes)
+    ax.set(title="PIT histogram", xlabel="level of the target, F(y)", ylabel="share of targets")
+    ax.set(xlim=(0, 1), ylim=(0, None))
+    percent(ax.xaxis, ax.yaxis)
 
 
 def _handles(theme: Theme) -> list[Artist]:

@@ -13,7 +13,7 @@ from matplotlib.patches import Patch
 from scipy import stats
 
 from torchnpn.plots.axes import fit_scale, series
-from torchnpn.plots.style import DASHED, LIGHT, PANEL, STYLE, Array, Theme, dashed, dots, legend, panel, panels, plain
+from torchnpn.plots.style import LIGHT, PANEL, STYLE, Array, Theme, dashed, dots, legend, panel, panels, plain
 
 _LAST_STD = 5.0  # residuals beyond so many standard deviations are drawn in the outer bars
 
@@ -82,7 +82,7 @@ def prediction_intervals(
     with panels(2, columns, theme) as (figure, (left, right)):
         shown = _evenly(np.argsort(y, kind="stable"), most)
         limits = fit_scale(left, "x", values), fit_scale(left, "y", values)
-        left.plot(*limits, color=theme.ink, linewidth=1.2, linestyle=DASHED)
+        left.plot(*limits, **theme.dashes)
         left.vlines(y[shown], low[shown], high[shown], color=colours[shown], alpha=0.45, linewidth=1.6)
         left.scatter(y[shown], mean[shown], s=11, color=colours[shown], linewidth=0, zorder=3)
         left.set(title="Predicted against true", xlabel=f"true {name}", ylabel=f"predicted {name}")
@@ -125,7 +125,7 @@ def residual_histogram(y: Array, mean: Array, std: Array, *, columns: int = 1, t
         share = np.histogram(np.clip(z, -_LAST_STD, _LAST_STD), bins)[0] / z.size
         ax.stairs(share / np.diff(bins), bins, fill=True, color=theme.series[0], alpha=0.55, linewidth=0)
         grid = np.linspace(-_LAST_STD, _LAST_STD, 201)
-        ax.plot(grid, stats.norm.pdf(grid), color=theme.ink, linewidth=1.2, linestyle=DASHED)
+        ax.plot(grid, stats.norm.pdf(grid), **theme.dashes)
         title = f"Residuals, {outside:,} beyond ±{_LAST_STD:g} std" if outside else "Residuals"
         ax.set(title=title, xlabel="(true - predicted) / predicted std", ylabel="density", ylim=(0, None))
         bars = Patch(color=theme.series[0], alpha=0.55, linewidth=0, label="residuals")

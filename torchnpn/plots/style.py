@@ -18,6 +18,7 @@ from matplotlib.lines import Line2D
 from numpy.typing import NDArray
 
 Array = NDArray[Any]
+DASHED = (0, (4, 2.5))
 
 
 @dataclass(frozen=True)
@@ -30,6 +31,11 @@ class Theme:
     grid: str
     series: tuple[str, ...]  # ours first
     cmap: str  # of images
+
+    @property
+    def dashes(self) -> dict[str, Any]:
+        """How the truth is drawn, or what a calibrated model would show."""
+        return {"color": self.ink, "linewidth": 1.2, "linestyle": DASHED}
 
 
 LIGHT = Theme(
@@ -51,7 +57,6 @@ DARK = Theme(
 
 PANEL = 4.4, 3.3  # inches
 LEGEND_HEIGHT = 0.35
-DASHED = (0, (4, 2.5))  # the truth, or what a calibrated model would show
 _LETTER, _HANDLE, _ROW = 0.072, 0.48, 0.18  # inches in the legend: a letter, all that stands beside a label, a row
 STYLE: dict[Any, Any] = {
     "font.family": "DejaVu Sans",  # comes with matplotlib: the same figure everywhere
@@ -147,7 +152,7 @@ def line(colour: str, label: str) -> Line2D:
 
 def dashed(theme: Theme, label: str) -> Line2D:
     """A legend's entry for the truth."""
-    return Line2D([], [], color=theme.ink, linewidth=1.2, linestyle=DASHED, label=label)
+    return Line2D([], [], **theme.dashes, label=label)
 
 
 def plain(name: object, longest: int = 32) -> str:

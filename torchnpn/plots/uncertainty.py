@@ -151,8 +151,7 @@ def _draw_kept(ax: Axes, models: Sequence[Kept], theme: Theme) -> None:
         ax.plot(coverage, risk, marker if risk.size == 1 else line, color=colour, linewidth=2, clip_on=risk.size > 1)
     ax.set(title="Error among the answers kept", ylabel="error rate", xlim=(0, 1), ylim=(0, None))
     ax.set_xlabel("share of rows answered, most certain first")
-    for axis in (ax.xaxis, ax.yaxis):
-        percent(axis)
+    percent(ax.xaxis, ax.yaxis)
 
 
 def _models(names: Sequence[str] | Mapping[str, object], theme: Theme) -> list[Line2D]:

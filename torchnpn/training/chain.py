@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 import scipy.sparse
@@ -20,17 +20,18 @@ from torchnpn.families import Gaussian
 from torchnpn.kernels import cpu, has_triton
 from torchnpn.likelihoods import Likelihood, ScaledSoftmax
 from torchnpn.moments import Moments
-from torchnpn.nn import Chain, Linear, MeanAndNoise, ReLU, Sequential, chain_of
+from torchnpn.nn import Chain, Linear, MeanAndNoise, ReLU, Sequential, chain_of, count_replicas
 from torchnpn.priors import EmpiricalBayes, IsotropicGaussian, Prior
 from torchnpn.training.adversarial import radius_per_replica, step_along
 from torchnpn.training.data import Rows
 from torchnpn.training.epoch import DevicePlan, HostPlan
 from torchnpn.training.graph import SideStream
-from torchnpn.training.optimizer import AdamUpdate, Averages, TorchUpdate
+from torchnpn.training.optimizer import AdamUpdate, Averages, TorchUpdate, Update
+from torchnpn.training.optimizer_state import Places
 from torchnpn.training.recipe import ADAM, Recipe
-from torchnpn.training.steps import Steps
+from torchnpn.training.tape import Steps
 
-MOST_WEIGHTS = 20_000  # of a chain in numpy; above, torch's products are worth its overhead
+MOST_WEIGHTS = 1_000_000  # of each network in numpy; above, torch's products and threads are worth its overhead
 
 
 class Operations(Protocol):
@@ -58,7 +59,7 @@ class ChainSteps(Steps):
     """The algorithm, over operations on a CPU or a CUDA device."""
 
     operations: Operations
-    radius: Tensor | float | None  # how far rows are moved against their targets, a number or (replicas, 1, 1)
+    radius: Tensor | None  # how far rows are moved against their targets, to multiply their gradient
 
     def sweep(self) -> None:
         """Up through the layers and down again, once."""
@@ -91,63 +92,88 @@ class ChainSteps(Steps):
         return self.operations.row_gradient(g, a)
 
 
+def _radius(recipe: Recipe, replicas: int, like: Tensor) -> Tensor | None:
+    """How far rows are moved against their targets, in each replica; None where none is."""
+    return radius_per_replica(recipe.adversarial, replicas, like) if np.any(recipe.adversarial) else None
+
+
 def _prior_setting(prior: Prior | None) -> float | str | None:
     """A prior as the operations take it."""
     return float(prior.precision) if isinstance(prior, IsotropicGaussian) else None if prior is None else "empirical"
 
 
+def _why_not_trained(model: nn.Module, prior: Prior | None) -> str | None:
+    """Why neither engine trains the weights of a chain, with this prior."""
+    if not all(p.requires_grad and p.dtype == torch.float32 for p in model.parameters()):
+        return "some parameters are frozen, or not float32"
+    known = type(prior) in (type(None), IsotropicGaussian, EmpiricalBayes)
+    return None if known else f"the prior is {type(prior).__name__}"
+
+
+_LAYER_TWICE = "a layer is there twice"
+
+
+def _has_twins(layers: list[nn.Module]) -> bool:
+    return len({id(layer) for layer in layers}) < len(layers)
+
+
 # On a CPU, in numpy --------------------------------------------------------------------------------------------------
+
+
+class SmallChain(NamedTuple):
+    """The layers of a network that numpy trains."""
+
+    hidden: list[Linear]  # with a ReLU after each
+    heads: list[Linear]  # side by side at the end
+
+
+def small_chain(model: nn.Module) -> SmallChain | str:
+    """Gaussian linear layers with one ReLU between each two; else why not, in words."""
+    if type(model) is not Sequential or len(model) % 2 == 0:
+        return "it is not a Sequential of Linear layers with one ReLU between each two"
+    *body, last = model
+    hidden, heads = body[::2], [last.mean, last.noise] if type(last) is MeanAndNoise else [last]
+    for layer in (*hidden, *heads):
+        if type(layer) is not Linear or layer.weight.family is not Gaussian or layer.bias is None:
+            return f"{type(layer).__name__} is not a Gaussian Linear layer with a bias"
+        if len(layer.replicas) > 1:
+            return "it has replicas along several dimensions"
+    if other := [type(one).__name__ for one in body[1::2] if type(one) is not ReLU]:
+        return f"{other[0]} stands where a ReLU is expected"
+    return _LAYER_TWICE if _has_twins([*hidden, *heads]) else SmallChain(hidden, heads)  # type: ignore[arg-type]
 
 
 def why_not_numpy(model: nn.Module, prior: Prior | None, device: torch.device) -> str | None:
     """Why a network is not trained by `NumpyChainSteps`; None where it is."""
     if device.type != "cpu":
         return f"it trains on {device.type}"
-    if type(model) is not Sequential or len(model) % 2 == 0:
-        return "it is not a Sequential of Linear layers with one ReLU between each two"
-    for layer in [*list(model)[:-1:2], *_heads(model[-1])]:
-        if type(layer) is not Linear or layer.weight.family is not Gaussian or layer.bias is None:
-            return f"{type(layer).__name__} is not a Gaussian Linear layer with a bias"
-        if layer.replicas:
-            return "it has replicas"
-    if other := [type(one).__name__ for one in list(model)[1::2] if type(one) is not ReLU]:
-        return f"{other[0]} stands where a ReLU is expected"
-    if not all(p.requires_grad and p.dtype == torch.float32 for p in model.parameters()):
-        return "some parameters are frozen, or not float32"
-    if (size := sum(p.numel() for p in model.parameters())) > MOST_WEIGHTS:
+    if isinstance(chain := small_chain(model), str):
+        return chain
+    if (reason := _why_not_trained(model, prior)) is not None:
+        return reason
+    if (size := sum(p.numel() for p in model.parameters()) // count_replicas(model)) > MOST_WEIGHTS:
         return f"it has {size:,} free numbers, more than {MOST_WEIGHTS:,}, from where torch's products are faster"
-    if any(has_hooks(m) for m in model.modules()):
-        return "a hook listens to a module"
-    return _why_not_prior(prior)
-
-
-def _why_not_prior(prior: Prior | None) -> str | None:
-    known = type(prior) in (type(None), IsotropicGaussian, EmpiricalBayes)
-    return None if known else f"the prior is {type(prior).__name__}"
-
-
-def _heads(last: nn.Module) -> list[nn.Module]:
-    """The layers side by side at the end of a network."""
-    return [last.mean, last.noise] if type(last) is MeanAndNoise else [last]
+    return "a hook listens to a module" if any(has_hooks(m) for m in model.modules()) else None
 
 
 class NumpyChainSteps(ChainSteps):
-    """Steps of a small network on a CPU."""
+    """Steps of a small network on a CPU, or of several at once."""
 
     def __init__(
-        self, model: Sequential, likelihood: Likelihood, prior: Prior | None, recipe: Recipe, plan: HostPlan
+        self, model: nn.Module, likelihood: Likelihood, prior: Prior | None, recipe: Recipe, plan: HostPlan | DevicePlan
     ) -> None:
         super().__init__(model, likelihood, prior, recipe, plan)
-        heads = _heads(model[-1])
-        layers = [cpu.Layer(*_tensors(layer)) for layer in [*list(model)[:-1:2], *heads]]  # type: ignore[arg-type]
-        hidden = len(layers) - len(heads)
-        found, own = loss_gradient(likelihood), list(likelihood.parameters())
-        self.chain = cpu.NumpyChain(
-            layers[:hidden], layers[hidden:], own, _prior_setting(prior), self._rows,
-            lambda m, s, rows: found(m, s, rows.targets, rows.share),
+        chain, own, gradient = small_chain(model), list(likelihood.parameters()), loss_gradient(likelihood)
+        assert isinstance(chain, SmallChain)
+        hidden, heads = ([cpu.Layer(*_tensors(layer)) for layer in layers] for layers in chain)
+        self.operations = self.chain = cpu.NumpyChain(
+            hidden, heads, own, _prior_setting(prior), self._rows,
+            lambda m, s, rows: gradient(m, s, rows.targets, rows.share),
         )  # fmt: skip
-        self.operations, self.parameters, self.host = self.chain, [self.chain.flat], plan
-        self.radius = float(radius_per_replica(recipe.adversarial, 1, self.chain.flat)) or None
+        self.parameters = [self.chain.flat]
+        replicas = plan.replicas if isinstance(plan, DevicePlan) else 1
+        radius = _radius(recipe, replicas, self.chain.flat)
+        self.radius = radius if radius is None or replicas > 1 else radius[0]
         self.update = (
             NumpyAdam(self.chain, plan)
             if recipe.has_default_optimizer
@@ -155,17 +181,24 @@ class NumpyChainSteps(ChainSteps):
         )
 
     def _rows(self) -> cpu.Rows:
-        batch, share = self.host.next()
+        batch, share = self.plan.next()
         x = batch.x
         if scipy.sparse.issparse(x):
             return cpu.Rows(x.toarray(), None, batch.y.numpy(), share.numpy())  # a batch for so few weights is small
         mean, variance = x if isinstance(x, Moments) else (x, None)
         return cpu.Rows(mean.numpy(), None if variance is None else variance.numpy(), batch.y.numpy(), share.numpy())
 
+    def step(self) -> None:
+        with np.errstate(all="ignore"):  # a training that diverges is told from what it leaves, once an epoch
+            super().step()
+
     def gradient(self) -> None:
         self.sweep()
-        self.chain.finish_gradient(self.host.kl_per_row)
-        self.host.note_total(self.chain.batch_loss)
+        self.chain.finish_gradient(_numbers(self.plan.kl_per_row))
+        if isinstance(self.plan, HostPlan):
+            self.plan.note_total(float(self.chain.row_losses.sum()))
+        else:
+            self.plan.note(torch.from_numpy(self.chain.row_losses))
 
     def divergence(self) -> float:
         return self.chain.divergence()
@@ -173,28 +206,33 @@ class NumpyChainSteps(ChainSteps):
     def release(self) -> None:
         self.chain.release()
 
+    def places(self) -> Places:
+        places = super().places()
+        return {**places, id(self.chain.flat): [places[id(parameter)][0] for parameter in self.chain.parts]}
 
-class NumpyAdam:
+
+class NumpyAdam(Update):
     """Adam on the flat parameter of a chain, by the rates of the recipe."""
 
-    optimizer, scheduler = None, None  # none of torch's
-
-    def __init__(self, chain: cpu.NumpyChain, plan: HostPlan) -> None:
+    def __init__(self, chain: cpu.NumpyChain, plan: HostPlan | DevicePlan) -> None:
         self.chain, self.plan = chain, plan
 
     def step(self) -> None:
-        self.chain.adam_(*self.plan.rates(), *ADAM.betas, ADAM.epsilon)
-
-    def after(self) -> None:
-        pass
+        rate, correction = map(_numbers, self.plan.rates())
+        self.chain.adam_(rate, correction, *ADAM.betas, ADAM.epsilon)
 
     @property
     def averages(self) -> list[Averages]:
         return [Averages(*parts) for parts in self.chain.averages()]
 
 
+def _numbers(values: Any) -> float | cpu.Array:
+    """What a plan says of a step: a number, or an array with one for each replica."""
+    return values if isinstance(values, float) else np.asarray(values)
+
+
 def loss_gradient(likelihood: Likelihood) -> Callable[[cpu.Array, cpu.Array, cpu.Array, cpu.Array], cpu.LossGradient]:
-    """A function of latent means and variances (batch, outputs), targets and shares: Σ share · loss and its gradients.
+    """A function of latent means and variances, targets and shares: share · loss of each row, and gradients of the sum.
 
     In closed form where there is one and the numbers are within its limits, else by autograd.
     """
@@ -224,10 +262,10 @@ def autograd_loss_gradient(
     """The same for any likelihood."""
     with torch.enable_grad():
         o_m, o_s = (torch.from_numpy(part).requires_grad_() for part in (m, s))
-        loss = (likelihood.loss(Moments(o_m, o_s), torch.from_numpy(y)) * torch.from_numpy(share)).sum()
-        gradients = torch.autograd.grad(loss, [o_m, o_s, *likelihood.parameters()], materialize_grads=True)
+        rows = likelihood.loss(Moments(o_m, o_s), torch.from_numpy(y)) * torch.from_numpy(share)
+        gradients = torch.autograd.grad(rows.sum(), [o_m, o_s, *likelihood.parameters()], materialize_grads=True)
     by_m, by_s, *by_own = (gradient.numpy() for gradient in gradients)
-    return cpu.LossGradient(float(loss.detach()), by_m, by_s, by_own)
+    return cpu.LossGradient(rows.detach().numpy(), by_m, by_s, by_own)
 
 
 # On a CUDA device, in Triton -----------------------------------------------------------------------------------------
@@ -250,13 +288,11 @@ def why_not_triton(model: nn.Module, rows: Rows, prior: Prior | None, recipe: Re
         or dense.dim() != 2
     ):
         return "inputs are not a dense float32 matrix, or targets are sparse"
-    if not all(p.requires_grad and p.dtype == torch.float32 for p in model.parameters()):
-        return "some parameters are frozen, or not float32"
     if not recipe.has_default_optimizer:
         return "the optimizer or the scheduler is not the default one"
     if recipe.clip_norm is not None or recipe.compile:
         return "the recipe asks for clipping or compiling"
-    return _why_not_prior(prior)
+    return _why_not_trained(model, prior)
 
 
 def _chain(model: nn.Module) -> Chain | str:
@@ -268,7 +304,7 @@ def _chain(model: nn.Module) -> Chain | str:
         return chain
     if chain.layers[-1].dropout:
         return "it ends with Dropout"
-    return chain if len({id(layer.linear) for layer in chain.layers}) == len(chain.layers) else "a layer is there twice"
+    return _LAYER_TWICE if _has_twins([layer.linear for layer in chain.layers]) else chain
 
 
 class TritonChainSteps(ChainSteps):
@@ -292,13 +328,11 @@ class TritonChainSteps(ChainSteps):
         labels = plan.rows.y if type(likelihood) is ScaledSoftmax and plain and few else None
         self.own = AdamUpdate([p for p in likelihood.parameters() if p.requires_grad], plan.now)
         self.side = SideStream(plan.device)
-        self.chain = triton.TritonChain(
-            (x.mean, x.variance), plan, chain.dropout, layers, _prior_setting(prior), ADAM,
-            triton.PRECISIONS[recipe.precision], labels, self._loss, self.side,
+        self.operations = self.chain = triton.TritonChain(
+            (x.mean, x.variance), plan, chain.dropout, layers, _prior_setting(prior),
+            (*ADAM.betas, ADAM.epsilon), triton.PRECISIONS[recipe.precision], labels, self._loss, self.side,
         )  # fmt: skip
-        attacked = np.any(recipe.adversarial)
-        self.operations = self.chain
-        self.radius = radius_per_replica(recipe.adversarial, plan.replicas, x.mean) if attacked else None
+        self.radius = _radius(recipe, plan.replicas, x.mean)
         self.update = TritonAdam(self)
 
     def begin(self) -> None:
@@ -321,19 +355,11 @@ class TritonChainSteps(ChainSteps):
         return g_m, g_s
 
 
-class TritonAdam:
+class TritonAdam(Update):
     """Adam within the kernels of a chain: all that is left to do is to say where its averages are."""
-
-    optimizer, scheduler = None, None  # none of torch's
 
     def __init__(self, steps: TritonChainSteps) -> None:
         self._steps = steps
-
-    def step(self) -> None:
-        """The kernels have done it."""
-
-    def after(self) -> None:
-        pass
 
     @property
     def averages(self) -> list[Averages]:

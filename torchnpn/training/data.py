@@ -104,7 +104,7 @@ class Rows:
 
     def take(self, rows: Tensor) -> Batch:
         """The batch of these rows; for data on a GPU its shapes depend on that of `rows` alone, and nothing waits."""
-        return Batch(_take(self.x, rows), _take(self.y, rows), None if self.weight is None else self.weight[rows])
+        return Batch(*(_rows_of(part, rows) for part in (self.x, self.y, self.weight)))
 
     def batches(self, batch_size: int, order: Tensor | None = None) -> Iterator[Batch]:
         """Batches in the given order of rows, or as they lie."""
@@ -115,7 +115,7 @@ class Rows:
             taken = self.take(rows)
             for i in range(0, len(rows), batch_size):
                 part = slice(i, i + batch_size)
-                yield Batch(*(_part(whole, part) for whole in taken))
+                yield Batch(*(_rows_of(whole, part) for whole in taken))
 
 
 class Loader:
@@ -212,18 +212,14 @@ def _length(x: Any) -> int:
     return int((x.mean if isinstance(x, Moments) else x).shape[0])
 
 
-def _part(x: Any, rows: slice) -> Any:
-    """A run of rows, in the same memory where x is dense."""
+def _rows_of(x: Any, rows: Tensor | slice) -> Any:
+    """Those of whatever data there are; a run of rows lies in the same memory where x is dense."""
     if isinstance(x, Moments):
         return Moments(x.mean[rows], None if x.variance is None else x.variance[rows])
     if isinstance(x, SparseBatch):
         return SparseBatch(x.columns[rows], x.values[rows], x.features)
-    return None if x is None else x[rows]
-
-
-def _take(x: Any, rows: Tensor) -> Any:
-    if isinstance(x, Moments):
-        return Moments(x.mean[rows], None if x.variance is None else x.variance[rows])
     if isinstance(x, SparseRows):
-        return x.take(rows)
-    return x[rows.cpu().numpy()] if scipy.sparse.issparse(x) else x[rows]
+        return x.take(rows)  # type: ignore[arg-type]  # only batches are cut in runs
+    if scipy.sparse.issparse(x) and isinstance(rows, Tensor):
+        return x[rows.cpu().numpy()]
+    return None if x is None else x[rows]

@@ -11,20 +11,21 @@ import os
 from typing import Any
 
 import numpy as np
+import scipy.sparse
 import torch
 from torch import Tensor, nn
 
 from torchnpn import kernels
 from torchnpn.likelihoods import Likelihood
-from torchnpn.nn import count_replicas, drawing_from
+from torchnpn.nn import count_replicas, drawing_from, replicas_of
 from torchnpn.priors import Prior
+from torchnpn.sparse import SparseRows
 from torchnpn.training.chain import NumpyChainSteps, TritonChainSteps, why_not_numpy, why_not_triton
 from torchnpn.training.data import Loader, Rows, as_batches
 from torchnpn.training.epoch import DevicePlan, EpochSummary, HostPlan
 from torchnpn.training.graph import CapturedCall
 from torchnpn.training.recipe import Recipe
-from torchnpn.training.steps import Steps
-from torchnpn.training.tape import TapeSteps
+from torchnpn.training.tape import Steps, TapeSteps
 
 _log = logging.getLogger("torchnpn")
 
@@ -56,9 +57,11 @@ class Engine:
         """One pass over the rows."""
         with kernels.precision(self.precision), drawing_from(self.plan.generator):
             self.begin(number)
+            scheduler = self.stepper.update.scheduler
             for _ in range(self.plan.steps):
                 self.run()
-                self.stepper.after()
+                if scheduler is not None:
+                    scheduler.step()
             loss, divergence, broken = self.close().tolist()  # the host waits for a GPU here, and nowhere else
         return EpochSummary(loss, self.plan.last_kl_weight, divergence, bool(broken))
 
@@ -84,9 +87,9 @@ def choose_engine(
     if device.type == "cuda" and isinstance(data, Rows):
         _log.warning("Training without a CUDA graph, which is slower: %s.", recorded)
     plan = HostPlan(data, recipe, device)
-    numpy = why_not_numpy_training(model, data, prior, recipe, device) is None
+    numpy = _is_single(model) and why_not_numpy_training(model, data, prior, recipe, device) is None
     kind = NumpyChainSteps if numpy else TapeSteps
-    return Engine(kind(model, likelihood, prior, recipe, plan), recipe.precision)  # type: ignore[arg-type]
+    return Engine(kind(model, likelihood, prior, recipe, plan), recipe.precision)
 
 
 def recorded_engine(
@@ -97,9 +100,10 @@ def recorded_engine(
     recipe: Recipe,
     device: torch.device,
 ) -> Engine | str:
-    """One with steps on the device: on a GPU, or where replicas differ in their rates or rows; else why not."""
+    """One with steps on the device: on a GPU, or for replicas; else why not."""
     several = np.ndim(recipe.learning_rate) > 0 or getattr(data, "subsets", None) is not None
-    if not isinstance(data, Rows) or (device.type != "cuda" and not several):
+    together = not _is_single(model) and why_not_numpy_training(model, data, prior, recipe, device) is None
+    if not isinstance(data, Rows) or (device.type != "cuda" and not several and not together):
         if several:
             raise ValueError("One learning rate for each replica needs data in memory: (x, y), not a DataLoader.")
         return "the data are a DataLoader" if device.type == "cuda" else f"it trains on {device.type}"
@@ -111,12 +115,19 @@ def recorded_engine(
         return str(reason)
 
 
+def _is_single(model: nn.Module) -> bool:
+    """Whether it is one network."""
+    return replicas_of(model) in ((), (1,))
+
+
 def why_not_numpy_training(
     model: nn.Module, data: Rows | Loader, prior: Prior | None, recipe: Recipe, device: torch.device
 ) -> str | None:
     """Why a training is not computed by `NumpyChainSteps`; None where it is."""
     if not isinstance(data, Rows) or not isinstance(data.y, Tensor):
         return "the data are a DataLoader, or targets are sparse"
+    if isinstance(data.x, SparseRows) or (scipy.sparse.issparse(data.x) and not _is_single(model)):
+        return "inputs are sparse, and there are replicas"
     return "the recipe asks for compiling" if recipe.compile else why_not_numpy(model, prior, device)
 
 
@@ -151,6 +162,9 @@ def device_engine(
     if replicas > 1 and any(p.shape[:1] != (replicas,) for m in (model, likelihood) for p in m.parameters()):
         raise ValueError("replicas share some parameters, of the network or of the likelihood")
     plan = DevicePlan(rows, recipe, replicas)
-    by_itself = reason is None and on_cuda
-    kind = TritonChainSteps if fused or (fused is None and by_itself) else TapeSteps
+    kind: type[TritonChainSteps | NumpyChainSteps | TapeSteps] = TapeSteps
+    if fused or (fused is None and reason is None and on_cuda):
+        kind = TritonChainSteps
+    elif fused is None and replicas > 1 and why_not_numpy_training(model, rows, prior, recipe, rows.y.device) is None:
+        kind = NumpyChainSteps
     return Engine(kind(model, likelihood, prior, recipe, plan), recipe.precision)

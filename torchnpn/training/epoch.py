@@ -168,6 +168,10 @@ class DevicePlan:
         """Rate, correction and β/N of this step."""
         return self.schedule[self.cursor, self._each]
 
+    def rates(self) -> Tensor:  # (2, R)
+        """Adam's rate and correction of this step."""
+        return self.now()[:, :2].T
+
     @property
     def kl_per_row(self) -> Tensor:  # (R,)
         """β/N of this step."""

@@ -19,7 +19,7 @@ from torchnpn.sparse import SparseBatch
 from torchnpn.training.chain import TritonChainSteps, why_not_triton
 from torchnpn.training.data import Rows, as_batches
 from torchnpn.training.engine import Engine, recorded_engine, why_not_numpy_training
-from torchnpn.training.loop import resolve_device
+from torchnpn.training.machine import resolve_device
 from torchnpn.training.recipe import Recipe
 
 _ROWS = 8  # that pass through the network, to see what its layers are given

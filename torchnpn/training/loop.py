@@ -18,14 +18,15 @@ from torch import nn
 from torchnpn import kernels
 from torchnpn.likelihoods import Likelihood
 from torchnpn.priors import Prior
+from torchnpn.training import checkpoint as checkpoints
 from torchnpn.training.adversarial import check_dense
-from torchnpn.training.chain import NumpyChainSteps
-from torchnpn.training.checkpoints import files as checkpoints
-from torchnpn.training.checkpoints import fingerprint_of, optimizer_state
+from torchnpn.training.checkpoint import Best, Checkpoint, check_tensors
 from torchnpn.training.data import Loader, Rows, as_batches
 from torchnpn.training.engine import choose_engine
 from torchnpn.training.epoch import seed_of_epoch
+from torchnpn.training.fingerprint import fingerprint_of
 from torchnpn.training.history import Epoch, History
+from torchnpn.training.machine import resolve_device
 from torchnpn.training.recipe import Recipe
 from torchnpn.training.wide import row_loss
 
@@ -78,23 +79,22 @@ def train(
         raise TypeError(f"train expects a likelihood of torchnpn.likelihoods, got {type(likelihood).__name__}.")
     if not (prior is None or hasattr(prior, "divergence")):
         raise TypeError(f"train expects a prior of torchnpn.priors or None, got {type(prior).__name__}.")
-    recipe = Recipe() if recipe is None else recipe
-    place = resolve_device(device)
-    dtype = next((p.dtype for p in model.parameters()), torch.get_default_dtype())
-    batches = as_batches(data, place, dtype)
-    if subsets is not None:
-        if not isinstance(batches, Rows):
-            raise ValueError("subsets needs data in memory: (x, y), not a DataLoader.")
-        batches = batches.restricted(subsets)
-    run = _Run(model, batches, likelihood, prior, recipe, place)
-    if validation is not None:
-        run.validation = as_batches(validation, place, dtype)
-        run.check_targets(run.validation)
+    recipe, place = Recipe() if recipe is None else recipe, resolve_device(device)
     if recipe.patience is not None and validation is None:
         raise ValueError("Recipe(patience=...) needs validation data: train(..., validation=(x, y)).")
+    dtype = next((p.dtype for p in model.parameters()), torch.get_default_dtype())
+    rows, held_out = (None if part is None else as_batches(part, place, dtype) for part in (data, validation))
+    assert rows is not None
+    if subsets is not None:
+        if not isinstance(rows, Rows):
+            raise ValueError("subsets needs data in memory: (x, y), not a DataLoader.")
+        rows = rows.restricted(subsets)
+
+    run = _Run(model, rows, held_out, likelihood, prior, recipe, place)
     if path is not None:
         identity = fingerprint_of(model, data, likelihood, prior, recipe, validation, subsets)
-        run.resume(path, checkpoints.read(path, identity))
+        if (stored := checkpoints.read(path, identity)) is not None:
+            run.resume(path, stored)
     saved = time.monotonic()
     while not run.finished:
         run.epoch()
@@ -103,41 +103,8 @@ def train(
         if path is not None and (run.finished or time.monotonic() - saved > checkpoints.SECONDS):
             checkpoints.write(path, run.state(), identity)
             saved = time.monotonic()
-    run.keep_best()
-    model.eval()
+    run.finish()
     return run.history
-
-
-def resolve_device(device: str | torch.device) -> torch.device:
-    """The device that a `device=` argument means."""
-    if isinstance(device, str) and device == "auto":
-        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
-    try:
-        place = torch.device(device)
-    except (RuntimeError, TypeError, ValueError, OverflowError):
-        raise ValueError(
-            f'device expects "auto", "cpu", "cuda" or another name of torch\'s, got {device!r:.80}.'
-        ) from None
-    if place.type == "cuda" and not torch.cuda.is_available():
-        raise ValueError(f'device="{place}" expects a GPU that torch can use, and there is none. Take device="auto".')
-    if not _computes(place):
-        raise ValueError(
-            f'device="{place}" expects a device that this torch computes on, got another. Take device="auto".'
-        )
-    return place
-
-
-def _computes(place: torch.device) -> bool:
-    """Whether tensors with numbers can be made there; on "meta" they have none."""
-    try:
-        return float(torch.zeros(1, device=place).sum()) == 0.0
-    except (RuntimeError, AssertionError, ImportError):  # torch's answers for devices that are not there
-        return False
-
-
-def has_foreign_layers(*modules: nn.Module) -> bool:
-    """Whether there are layers that are not ours, which may draw from torch's global random state."""
-    return any(not type(part).__module__.startswith("torchnpn.") for module in modules for part in module.modules())
 
 
 class _Run:
@@ -147,26 +114,23 @@ class _Run:
         self,
         model: nn.Module,
         data: Rows | Loader,
+        validation: Rows | Loader | None,
         likelihood: Likelihood,
         prior: Prior | None,
         recipe: Recipe,
         device: torch.device,
     ) -> None:
         self.model, self.likelihood = model.to(device), likelihood.to(device)
-        self.data, self.prior, self.recipe, self.device = data, prior, recipe, device
-        self.validation: Rows | Loader | None = None
-        self.check_targets(data)
+        self.data, self.validation, self.recipe, self.device = data, validation, recipe, device
+        for rows in (data, validation):
+            if isinstance(rows, Rows):
+                likelihood.check_targets(rows.target_values)
         if np.any(recipe.adversarial) and isinstance(data, Rows):
             check_dense(data.x)
-        self.draws_globally = recipe.compile or isinstance(data, Loader) or has_foreign_layers(model, likelihood)
+        self.draws_globally = recipe.compile or isinstance(data, Loader) or _has_foreign_layers(model, likelihood)
         self.engine = choose_engine(model, data, likelihood, prior, recipe, device)
         self.history = History()
-        self.best: tuple[float, dict[str, Any], dict[str, Any]] | None = None
-
-    def check_targets(self, data: Rows | Loader) -> None:
-        """Look at the values of targets that lie in memory."""
-        if isinstance(data, Rows):
-            self.likelihood.check_targets(data.target_values)
+        self.best: Best | None = None
 
     @property
     def finished(self) -> bool:
@@ -176,7 +140,7 @@ class _Run:
         """One pass over the data; its randomness depends on the seed and its number alone, so it can be repeated."""
         number, start = len(self.history.epochs), time.perf_counter()
         self.model.train()
-        with self._seeded(number), kernels.precision(self.recipe.precision):
+        with self._seeded(number):
             loss, beta, divergence, broken = self.engine.epoch(number)
             divergence /= self.data.total_weight
             self._check_finite(number + 1, loss, divergence, broken)
@@ -196,96 +160,73 @@ class _Run:
             torch.manual_seed(seed_of_epoch(self.recipe, number))
             yield
 
+    def _check_finite(self, number: int, loss: float, divergence: float, broken: bool) -> None:
+        """Raise if anything is not; weights may be `broken` by the last step, whose loss is yet to come."""
+        finite = math.isfinite(loss + divergence)
+        if finite and not broken:
+            return
+        what = "weights are" if finite else "KL is" if math.isfinite(loss) else "loss is"
+        raise TrainingDiverged(
+            f"The {what} not finite in epoch {number} of {self.recipe.epochs}. Try a smaller learning rate "
+            f"(now {self.recipe.learning_rate}), Recipe(clip_norm=1.0), a KL weight that starts lower "
+            "(geometric_ramp), or standardised inputs and targets; look for infinite values in the data."
+        )
+
     @torch.no_grad()
     def _evaluate(self, data: Rows | Loader) -> float:
         """Mean loss over rows, the network in evaluation mode."""
         self.model.eval()
         sums = torch.zeros(2, device=self.device)
-        for batch in data.batches(max(self.recipe.batch_size, 1024 if self.device.type == "cpu" else 8192)):
-            rows = row_loss(self.model, self.likelihood, batch)
-            weight = torch.ones_like(rows) if batch.weight is None else batch.weight.expand_as(rows)
-            sums += torch.stack([weight.sum(), (rows * weight).sum()])
+        with kernels.precision(self.recipe.precision):
+            for batch in data.batches(max(self.recipe.batch_size, 1024 if self.device.type == "cpu" else 8192)):
+                rows = row_loss(self.model, self.likelihood, batch)
+                weight = torch.ones_like(rows) if batch.weight is None else batch.weight.expand_as(rows)
+                sums += torch.stack([weight.sum(), (rows * weight).sum()])
         return float(sums[1] / sums[0])
 
-    def _check_finite(self, number: int, loss: float, divergence: float, broken: bool) -> None:
-        """Raise if anything is not; weights may be `broken` by the last step, whose loss is yet to come."""
-        what = None
-        if not math.isfinite(loss + divergence):
-            what = "KL is" if math.isfinite(loss) else "loss is"
-        elif broken:
-            what = "weights are"
-        if what is not None:
-            raise TrainingDiverged(
-                f"The {what} not finite in epoch {number} of {self.recipe.epochs}. Try a smaller learning rate "
-                f"(now {self.recipe.learning_rate}), Recipe(clip_norm=1.0), a KL weight that starts lower "
-                "(geometric_ramp), or standardised inputs and targets; look for infinite values in the data."
-            )
-
     def _note_best(self, validation: float) -> None:
-        if self.best is None or validation < self.best[0]:
+        """Keep the weights of the best epoch, and stop where it is too long ago."""
+        epoch = len(self.history.epochs)
+        if self.best is None or validation < self.best.validation:
             states = (copy.deepcopy(module.state_dict()) for module in (self.model, self.likelihood))
-            self.best = (validation, *states)  # type: ignore[assignment]
-            self.history.best_epoch = len(self.history.epochs)
-        patience, best = self.recipe.patience, self.history.best_epoch
-        if patience is not None and best is not None:
-            self.history.stopped_early = len(self.history.epochs) - best >= patience
+            self.best, self.history.best_epoch = Best(validation, *states), epoch
+        if self.recipe.patience is not None and self.history.best_epoch is not None:
+            self.history.stopped_early = epoch - self.history.best_epoch >= self.recipe.patience
 
-    def keep_best(self) -> None:
+    def finish(self) -> None:
+        """Leave the best weights, or the last, in the modules' own memory."""
         if self.best is not None:
-            self.model.load_state_dict(self.best[1])
-            self.likelihood.load_state_dict(self.best[2])
+            self.model.load_state_dict(self.best.model)
+            self.likelihood.load_state_dict(self.best.likelihood)
         self.engine.stepper.release()
+        self.model.eval()
 
-    def state(self) -> checkpoints.Checkpoint:
+    def state(self) -> Checkpoint:
         """All that a training needs to go on."""
-        parts = (
-            self.model.state_dict(),
-            self.likelihood.state_dict(),
-            optimizer_state.state_of(self.engine.stepper.update, self._places),
-        )
-        best = None if self.best is None else checkpoints.Best(*self.best)
-        return checkpoints.Checkpoint(*parts, self.history, best, self.engine.name)
+        model, likelihood = self.model.state_dict(), self.likelihood.state_dict()
+        optimizer = self.engine.stepper.optimizer_state()
+        return Checkpoint(model, likelihood, optimizer, self.history, self.best, self.engine.name)
 
-    def resume(self, path: Path, state: checkpoints.Checkpoint | None) -> None:
-        """Go on from a checkpoint, if there is one."""
-        if state is None:
-            return
+    def resume(self, path: Path, state: Checkpoint) -> None:
+        """Go on from the checkpoint that was read from `path`."""
         try:
-            states = [(self.model, state.model), (self.likelihood, state.likelihood)]
-            if state.best is not None:
-                states += [(self.model, state.best.model), (self.likelihood, state.best.likelihood)]
-            for module, tensors in states:
-                _check_tensors(module, tensors)
-            if len(state.history.epochs) > self.recipe.epochs:
-                raise ValueError(f"it has {len(state.history.epochs)} epochs of {self.recipe.epochs}")
-            update, steps = self.engine.stepper.update, self.engine.plan.steps
-            taken, total = len(state.history.epochs) * steps, self.recipe.epochs * steps
-            optimizer_state.load_(update, state.optimizer, self._places, taken, total)
+            for stored in (state, state.best):
+                if stored is not None:
+                    check_tensors(self.model, stored.model)
+                    check_tensors(self.likelihood, stored.likelihood)
+            epochs, steps = len(state.history.epochs), self.engine.plan.steps
+            if epochs > self.recipe.epochs:
+                raise ValueError(f"it has {epochs} epochs of {self.recipe.epochs}")
+            self.engine.stepper.load_optimizer_(state.optimizer, epochs * steps, self.recipe.epochs * steps)
         except (ValueError, TypeError, LookupError, RuntimeError, AttributeError) as error:  # torch raises all of them
             raise checkpoints.refusal(path, error) from error
-        for module, tensors in states[:2]:
-            module.load_state_dict(tensors)
+        self.model.load_state_dict(state.model)
+        self.likelihood.load_state_dict(state.likelihood)
         self.history, self.best = state.history, state.best
         if state.engine != self.engine.name:
             _log.info("%s was computed by %s; %s goes on.", path, state.engine, self.engine.name)
 
-    @property
-    def _places(self) -> optimizer_state.Places:
-        """The parameters, by what is optimized."""
-        places = optimizer_state.places_of(model=self.model, likelihood=self.likelihood)
-        if isinstance(self.engine.stepper, NumpyChainSteps):
-            chain = self.engine.stepper.chain
-            places[id(chain.flat)] = [places[id(parameter)][0] for parameter in chain.parts]
-        return places
 
-
-def _check_tensors(module: nn.Module, tensors: dict[str, torch.Tensor]) -> None:
-    """Raise unless these are the tensors of a module, with no infinite number where it started from a finite one."""
-    own = module.state_dict()
-    if {name: (one.shape, one.dtype) for name, one in tensors.items()} != {
-        name: (one.shape, one.dtype) for name, one in own.items()
-    }:
-        raise ValueError(f"its tensors are not those of the {type(module).__name__}")
-    for name, one in tensors.items():
-        if bool((one.isinf() & ~own[name].cpu().isinf()).any()):
-            raise ValueError(f"{name} holds infinite numbers")
+def _has_foreign_layers(*modules: nn.Module) -> bool:
+    """Whether there are layers that are not ours, which may draw from torch's global random state."""
+    return any(not type(part).__module__.startswith("torchnpn.") for module in modules for part in module.modules())

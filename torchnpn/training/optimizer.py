@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -23,33 +23,27 @@ class Averages(NamedTuple):
     second: Tensor  # of its square
 
 
-class Update(Protocol):
+class Update:
     """Changes parameters by their gradients. Its state is Adam's averages, or an optimizer and a scheduler of torch."""
 
-    def step(self) -> None: ...
+    optimizer: Optimizer | None = None
+    scheduler: LRScheduler | None = None  # which the host steps
 
-    def after(self) -> None:
-        """What the host does after each step."""
-
-    @property
-    def averages(self) -> list[Averages]: ...
+    def step(self) -> None:
+        """One step by the gradients that lie with the parameters."""
 
     @property
-    def optimizer(self) -> Optimizer | None: ...
-
-    @property
-    def scheduler(self) -> LRScheduler | None: ...
+    def averages(self) -> list[Averages]:
+        return []
 
 
-class AdamUpdate:
+class AdamUpdate(Update):
     """The recipe's default, with one rate for each replica, in a way that a CUDA graph can hold.
 
     Args:
         parameters: To change.
         now: Gives rate and correction of the step under way, (replicas, 3): see `kernels.adam_`.
     """
-
-    optimizer, scheduler = None, None  # none of torch's
 
     def __init__(self, parameters: Sequence[Tensor], now: Callable[[], Tensor]) -> None:
         self.parameters, self._now = list(parameters), now
@@ -66,15 +60,12 @@ class AdamUpdate:
             if gradient is not None:
                 adam_(parameter, gradient, averages, now, *ADAM.betas, ADAM.epsilon)
 
-    def after(self) -> None:
-        pass
-
     @property
     def averages(self) -> list[Averages]:
         return [Averages(p, *both) for p, both in zip(self.parameters, self._both, strict=True)]
 
 
-class TorchUpdate:
+class TorchUpdate(Update):
     """The recipe's optimizer and scheduler.
 
     Args:
@@ -90,26 +81,16 @@ class TorchUpdate:
     def __init__(self, parameters: Sequence[Tensor], recipe: Recipe, steps: int, captured: bool) -> None:
         if np.ndim(recipe.learning_rate):
             raise ValueError("one learning rate for each replica needs the default optimizer and scheduler")
-        self.optimizer = recipe.optimizer(parameters, float(recipe.learning_rate))  # type: ignore[arg-type]
+        self.optimizer = optimizer = recipe.optimizer(parameters, float(recipe.learning_rate))  # type: ignore[arg-type]
         if captured:
-            self._make_capturable(parameters[0].device)
-        total = recipe.epochs * steps
-        self.scheduler = None if recipe.scheduler is None else recipe.scheduler(self.optimizer, total)
+            _make_capturable_(optimizer, parameters[0].device)
+        self.scheduler = None if recipe.scheduler is None else recipe.scheduler(optimizer, recipe.epochs * steps)
+        self.step = optimizer.step  # type: ignore[method-assign]
 
-    def _make_capturable(self, device: torch.device) -> None:
-        for group in self.optimizer.param_groups:
-            if "capturable" not in group:
-                raise ValueError(f"{type(self.optimizer).__name__} cannot be recorded in a CUDA graph")
-            group["capturable"] = device.type == "cuda"
-            group["lr"] = torch.tensor(group["lr"], device=device)
 
-    def step(self) -> None:
-        self.optimizer.step()
-
-    def after(self) -> None:
-        if self.scheduler is not None:
-            self.scheduler.step()
-
-    @property
-    def averages(self) -> list[Averages]:
-        return []
+def _make_capturable_(optimizer: Optimizer, device: torch.device) -> None:
+    for group in optimizer.param_groups:
+        if "capturable" not in group:
+            raise ValueError(f"{type(optimizer).__name__} cannot be recorded in a CUDA graph")
+        group["capturable"] = device.type == "cuda"
+        group["lr"] = torch.tensor(group["lr"], device=device)

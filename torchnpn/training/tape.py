@@ -1,26 +1,86 @@
-"""A training step by autograd, of any network: gather, forward, loss, KL, backward and optimizer.
+"""A training step: what all ways to compute one have in common, and the one by autograd, for any network.
 
 On a CUDA device, with a `DevicePlan`, such a step can be recorded in a graph.
 """
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from torchnpn.likelihoods import Likelihood
-from torchnpn.priors import Prior, add_kl_gradient_
+from torchnpn.priors import Prior, add_kl_gradient_, kl
 from torchnpn.training.adversarial import Adversary
 from torchnpn.training.epoch import DevicePlan, HostPlan
-from torchnpn.training.optimizer import AdamUpdate, TorchUpdate
+from torchnpn.training.optimizer import AdamUpdate, TorchUpdate, Update
+from torchnpn.training.optimizer_state import OptimizerState, Places, load_, places_of, state_of
 from torchnpn.training.recipe import Recipe
-from torchnpn.training.steps import Steps
 from torchnpn.training.wide import weighted_loss
 
 
+class Steps:
+    """The training steps of a network, one after the other as a plan has them.
+
+    Args:
+        model: The network.
+        likelihood: Of the targets.
+        prior: On the weights, or None.
+        recipe: Settings.
+        plan: The steps of an epoch.
+    """
+
+    update: Update  # changes the parameters, and has the state of the optimizer
+    parameters: list[Any]  # that a step changes
+
+    def __init__(
+        self,
+        model: nn.Module,
+        likelihood: Likelihood,
+        prior: Prior | None,
+        recipe: Recipe,
+        plan: HostPlan | DevicePlan,
+    ) -> None:
+        self.model, self.likelihood, self.prior, self.recipe, self.plan = model, likelihood, prior, recipe, plan
+
+    def begin(self) -> None:
+        """Whatever is to be done at the beginning of an epoch."""
+
+    def step(self) -> None:
+        """One step: the gradient, then the update. Several processes would sum their gradients between the two."""
+        self.gradient()
+        if self.recipe.clip_norm is not None:
+            torch.nn.utils.clip_grad_norm_(self.parameters, self.recipe.clip_norm)
+        self.update.step()
+
+    def gradient(self) -> None:
+        """Leave that of `mean loss of the batch + β/N · KL` in the parameters' `.grad`, and the loss with the plan."""
+        raise NotImplementedError(f"{type(self).__name__} has no gradient of its own.")
+
+    def divergence(self) -> Tensor | float:
+        """The KL as it is now, the mean over replicas."""
+        return 0.0 if self.prior is None else kl(self.model, self.prior).mean()
+
+    def release(self) -> None:
+        """Give modules their own memory back, where it was borrowed."""
+
+    def places(self) -> Places:
+        """The parameters of network and likelihood by what is optimized."""
+        return places_of(model=self.model, likelihood=self.likelihood)
+
+    def optimizer_state(self) -> OptimizerState:
+        """What a checkpoint holds of the optimizer."""
+        return state_of(self.update, self.places())
+
+    def load_optimizer_(self, state: OptimizerState, taken: int, total: int) -> None:
+        """Go on from such a state, of whatever engine, after `taken` of `total` steps."""
+        load_(self.update, state, self.places(), taken, total)
+
+
 class TapeSteps(Steps):
-    """Steps of any network, in torch's operations.
+    """Steps of any network, by autograd.
 
     Raises:
         ValueError: If the optimizer cannot be recorded, where the plan is one for a device.

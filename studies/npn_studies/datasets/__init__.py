@@ -1,12 +1,13 @@
-"""Texts, and graphs of texts, as counts of their words; `torchnpn.datasets` lists, fetches and verifies them."""
+"""Images, texts as counts of their words, and graphs of texts; `torchnpn.datasets` lists, fetches and verifies them."""
 
-from npn_studies.datasets import citations, texts
+from npn_studies.datasets import citations, images, texts
 from npn_studies.datasets.documents import Documents
+from npn_studies.datasets.splits import LinkSplit, link_split, node_split
 from torchnpn import datasets
 
-__all__ = ["Documents", "load_documents"]
+__all__ = ["Documents", "LinkSplit", "link_split", "load_documents", "node_split"]
 
-datasets.register(*citations.SOURCES, *texts.SOURCES)
+datasets.register(*images.SOURCES, *citations.SOURCES, *texts.SOURCES)
 
 
 def load_documents(name: str) -> Documents:

@@ -195,7 +195,7 @@ def figure(record: Record) -> Figure:
             for tau, v, colour in zip(activation.taus, found["v"], colours, strict=True):
                 above.plot(x, v, color=colour, linewidth=2, label=f"τ = {tau:g}")
             tanh = "tanh x" if activation.tanh_scale == 1 else f"{activation.tanh_scale:g} tanh x"
-            above.plot(x, compared(activation, x), color=theme.ink, linewidth=1.2, linestyle=(0, (4, 2.5)), label=tanh)
+            above.plot(x, compared(activation, x), **theme.dashes, label=tanh)
             above.set(title=f"{activation.label}: {activation.formula}", xlim=(0, activation.end), ylim=(0, 1.08))
             above.legend(loc="lower right", labelcolor=theme.ink, handlelength=1.5)
 

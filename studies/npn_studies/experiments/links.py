@@ -12,6 +12,7 @@ import dataclasses
 import time
 import warnings
 from collections.abc import Iterator
+from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -21,17 +22,17 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from npn_studies.baselines.document_codes import DocumentCodes
-from npn_studies.datasets import Documents, load_documents
+from npn_studies.datasets import Documents, link_split, load_documents, node_split
 from npn_studies.experiments.document_networks import DocumentEncoder
 from npn_studies.experiments.experiment import Cell, Experiment, Options, Progress, Record
 from npn_studies.experiments.link_methods import METHODS, Codes, View, prepared, seen, views
+from npn_studies.experiments.link_metrics import LinkQuality, link_positions, link_quality
 from npn_studies.experiments.link_settings import Choice, chosen
 from npn_studies.experiments.links_page import headline, section
-from npn_studies.experiments.pair_features import NORMALISATIONS, USES, square_root
+from npn_studies.experiments.pair_features import NORMALISATIONS, USES, square_root, with_sums, with_traits
 from npn_studies.experiments.tables import rounded
-from torchnpn.datasets import link_split, node_split
-from torchnpn.links import LinkPredictor
-from torchnpn.metrics import LinkQuality, link_positions, link_quality
+from torchnpn.links import Codes as NodeCodes
+from torchnpn.links import LinkPredictor, Normalisation, PairFeatures
 from torchnpn.moments import Moments
 
 if TYPE_CHECKING:
@@ -144,19 +145,26 @@ class Judge(NamedTuple):
         if scipy.sparse.issparse(codes.own.mean):
             return link_quality(cosines(codes.own.mean, task, self.device), task.true, task.left_out)
         predictor = LinkPredictor(
-            USES[view.variance],
+            partial(self.features, view),
             NORMALISATIONS[view.pairs],
-            variance_scale=view.doubt,
-            sums=view.sums,
             negatives=self.negatives,
             device=str(self.device),
             random_state=self.seed,
         )
         x = seen(codes, self.words, view)
         x = square_root(x) if self.root and view.pairs == "cosine" else x
-        lengths = torch.log1p(self.words) if view.length else None
-        predictor.fit(x, task.links, task.nodes, lengths)
+        x = x if x[1] is None else type(x)(x.mean, view.doubt * x[1])
+        predictor.fit(x, task.links, task.nodes)
         return link_quality(predictor.score_blocks(task.rows, task.columns), task.true, task.left_out)
+
+    def features(self, view: View, x: NodeCodes, nodes: Tensor, normalise: Normalisation) -> PairFeatures:
+        """Of a view's use of the variance; beside them, where it says so, sums of codes and the documents' lengths."""
+        found = USES[view.variance](x, nodes, normalise)
+        if view.sums:
+            found = with_sums(found, x, nodes)
+        if view.length:
+            found = with_traits(found, torch.log1p(self.words)[:, None].to(x.mean), nodes)
+        return found
 
 
 def cosines(codes: Any, task: Task, device: torch.device) -> Iterator[Tensor]:

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from npn_studies.baselines.document_codes import DocumentCodes
-from npn_studies.datasets import Documents
+from npn_studies.datasets import Documents, node_split
 from npn_studies.experiments.experiment import Cell, Experiment, Options, Progress, Record
 from npn_studies.experiments.link_grids import FINALS, GRIDS
 from npn_studies.experiments.link_methods import (
@@ -44,7 +44,6 @@ from npn_studies.experiments.links import (
 )
 from npn_studies.experiments.links_page import LABELS
 from npn_studies.experiments.tables import rounded, table
-from torchnpn.datasets import node_split
 
 SEED = 100  # of networks and negatives; none of those that are reported
 FINAL, FINAL_SEED = "final", 101

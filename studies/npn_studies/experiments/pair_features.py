@@ -1,4 +1,4 @@
-"""Uses of the codes' variances that `links` compares, beyond those of `LinkPredictor`, and controls for them.
+"""Features of pairs that `links` compares, beyond those of `LinkPredictor`, and controls for uses of the variance.
 
 Below, m and s are the mean and variance of a node's code, n its dimensions, and m̄ and t the mean and variance of m over
 the training nodes.
@@ -21,6 +21,7 @@ from torchnpn.links import (
     log_variances,
     products,
     standard_sums,
+    standardised,
     uncertain_products,
     variances,
 )
@@ -129,6 +130,22 @@ USES: dict[str, FeatureMap] = {  # by the names in records
     "joint": joint,
 }
 NORMALISATIONS = {"cosine": "cosine", "hadamard": "none"}  # of `LinkPredictor`, by the names in records
+
+
+# Features beside them ------------------------------------------------------------------------------------------------
+
+
+def with_sums(features: PairFeatures, x: Codes, nodes: Tensor) -> PairFeatures:
+    """Beside other features m_i + m_j and m_i² + m_j², in standard units: what makes a node link at all."""
+    sums = standard_sums(torch.cat([x.mean, x.mean**2], 1), nodes)
+    return features._replace(mean=features.mean.beside(sums))
+
+
+def with_traits(features: PairFeatures, traits: Tensor, nodes: Tensor) -> PairFeatures:
+    """Beside other features z_i z_j, z_i + z_j and z_i² + z_j² of numbers (nodes, traits), z in standard units."""
+    z = standardised(traits, nodes)
+    both = Products.hadamard(z).beside(standard_sums(torch.cat([z, z**2], 1), nodes))
+    return features._replace(mean=features.mean.beside(both))
 
 
 # Controls ------------------------------------------------------------------------------------------------------------

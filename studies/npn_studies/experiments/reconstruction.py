@@ -17,12 +17,11 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import spearmanr
 
-from npn_studies.datasets import Documents, load_documents
+from npn_studies.datasets import Documents, load_documents, node_split
 from npn_studies.experiments.document_networks import GAUSSIAN, DocumentNetwork
 from npn_studies.experiments.experiment import Cell, Experiment, Options, Progress, Record
 from npn_studies.experiments.link_methods import Setting
 from npn_studies.experiments.tables import Summary, rounded, table
-from torchnpn.datasets import node_split
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from typing import Any
 
+from npn_studies.datasets import node_split
 from npn_studies.experiments.experiment import Cell, Experiment, Options, Progress, Record
 from npn_studies.experiments.tables import table
 from npn_studies.experiments.topics import METHODS, QUICK, QUICK_TOPICS, TOPICS, Setting, Task, found, newsgroups, told
-from torchnpn.datasets import node_split
 
 SEED = 100  # none of those that are reported
 GRIDS: dict[str, tuple[Setting, ...]] = {  # as many for both

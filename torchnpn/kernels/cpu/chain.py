@@ -2,7 +2,8 @@
 
 A step of fifty hidden units computes for a tenth of a millisecond; the same calls in torch take 1.7 times as long, and
 with a tape ten times. All free numbers of network and likelihood lie in one flat array, means first, then log standard
-deviations, so that a step is a hundred calls of numpy. The formulas are those of `kernels.cpu.linear`,
+deviations, so that a step is a hundred calls of numpy. Replicas lie along a leading dimension of all arrays; a
+step of twenty networks takes five times as long as that of one. The formulas are those of `kernels.cpu.linear`,
 `kernels.cpu.relu` and `priors`, and tests hold them together.
 """
 
@@ -27,14 +28,14 @@ Array = NDArray[Any]  # of float32
 class Layer(NamedTuple):
     """The free tensors of a linear layer."""
 
-    W_m: Tensor  # (out, in)
+    W_m: Tensor  # (*replicas, out, in)
     W_log_std: Tensor
-    b_m: Tensor  # (out,)
+    b_m: Tensor  # (*replicas, out)
     b_log_std: Tensor
 
 
 class Rows(NamedTuple):
-    """The rows of a step."""
+    """The rows of a step, (*replicas, batch, …)."""
 
     mean: Array
     variance: Array | None
@@ -51,7 +52,7 @@ class Input(NamedTuple):
 
 
 class Gradient(NamedTuple):
-    """By a mean and a variance, (batch, features)."""
+    """By a mean and a variance, (*replicas, batch, features)."""
 
     m: Array
     s: Array
@@ -79,7 +80,7 @@ class NumpyChain:
         own: The likelihood's parameters.
         prior: Precision of an isotropic Gaussian, "empirical" for `priors.EmpiricalBayes`, or None.
         rows: Gives the rows of the step under way.
-        loss: Of these rows, for latent means and variances (batch, outputs).
+        loss: Of these rows, for latent means and variances (*replicas, batch, outputs).
     """
 
     def __init__(
@@ -93,11 +94,13 @@ class NumpyChain:
     ) -> None:
         layers = [*hidden, *heads]
         self.hidden, self.prior, self._rows, self._loss = len(hidden), prior, rows, loss
-        ends = [0, *itertools.accumulate(len(layer.b_m) for layer in heads)]
+        ends = [0, *itertools.accumulate(layer.b_m.shape[-1] for layer in heads)]
         self._columns = [slice(*pair) for pair in itertools.pairwise(ends)]  # of each head, among the outputs
         means = [t for layer in layers for t in (layer.W_m, layer.b_m)]
         self.parts = [*means, *(t for layer in layers for t in (layer.W_log_std, layer.b_log_std)), *own]
         self._size = sum(t.numel() for t in means)
+        replicas = layers[0].b_m.shape[:-1].numel()
+        self.replica = np.concatenate([np.arange(p.numel()) // (p.numel() // replicas) for p in self.parts])
         self.flat = nn.Parameter(torch.cat([p.detach().reshape(-1) for p in self.parts]))
         self.flat.grad = torch.zeros_like(self.flat)
         for parameter, view in zip(self.parts, self.flat.detach().split(self._sizes), strict=True):
@@ -149,10 +152,10 @@ class NumpyChain:
     def loss(self, a: Input, learning: bool) -> Gradient:
         """The outputs of all heads, and the gradient of their loss."""
         outputs = [self._linear(i, a) for i in range(self.hidden, self.hidden + len(self._columns))]
-        o_m, o_s = outputs[0] if len(outputs) == 1 else (np.hstack(parts) for parts in zip(*outputs, strict=True))
+        o_m, o_s = outputs[0] if len(outputs) == 1 else (np.concatenate(x, -1) for x in zip(*outputs, strict=True))
         found = self._loss(o_m, o_s, self._now)
         if learning:
-            self.batch_loss = found.loss
+            self.row_losses = found.rows
             if found.by_parameters:
                 np.concatenate([part.reshape(-1) for part in found.by_parameters], out=self._d_own)
         return Gradient(found.by_mean, found.by_variance)
@@ -171,10 +174,15 @@ class NumpyChain:
             self._weight_gradient(i, a, g.m, g.s)
             return
         for k, columns in enumerate(self._columns, self.hidden):
-            self._weight_gradient(k, a, g.m[:, columns], g.s[:, columns])
+            self._weight_gradient(k, a, g.m[..., columns], g.s[..., columns])
 
-    def finish_gradient(self, kl_weight: float) -> None:
-        """Add that of kl_weight · KL, and go on from s to ℓ, where s = exp(2ℓ)."""
+    def finish_gradient(self, kl_weight: float | Array) -> None:
+        """Add that of kl_weight · KL, and go on from s to ℓ, where s = exp(2ℓ).
+
+        Args:
+            kl_weight: A number, or one for each replica.
+        """
+        kl_weight = self._of_numbers(kl_weight, self._size)
         m, s, d_m, d_s = self._m.flat, self._s.flat, self._d_m.flat, self._d_s.flat
         if self.prior is not None:
             self._learn_precision()
@@ -185,9 +193,15 @@ class NumpyChain:
         if self.prior is not None:
             d_s -= kl_weight
 
-    def adam_(self, rate: float, correction: float, b1: float, b2: float, epsilon: float) -> None:
+    def _of_numbers(self, values: float | Array, count: int | None = None) -> Any:
+        """The value of its replica for each of the first numbers; what is the same for all stays a number."""
+        if isinstance(values, float):
+            return values
+        return float(values[0]) if (values == values[0]).all() else values[self.replica[:count]]
+
+    def adam_(self, rate: float | Array, correction: float | Array, b1: float, b2: float, epsilon: float) -> None:
         """One step of Adam: see `kernels.adam_`. torch's optimizers load its compiler, which takes seconds."""
-        g = self._gradient
+        rate, correction, g = self._of_numbers(rate), self._of_numbers(correction), self._gradient
         self.first *= b1
         self.first += (1 - b1) * g
         self.second *= b2
@@ -200,37 +214,39 @@ class NumpyChain:
         self._numbers -= below
 
     def divergence(self) -> float:
-        """½ Σ (λ (m² + s) - 1 - log λ) - Σ ℓ."""
+        """½ Σ (λ (m² + s) - 1 - log λ) - Σ ℓ, the mean over replicas."""
         if self.prior is None:
             return 0.0
         np.exp(2 * self._log_std.flat, out=self._s.flat)
         self._learn_precision()
         m, s, precision = self._m.flat, self._s.flat, self._precision.flat
         terms = 0.5 * (precision * (m * m + s) - 1 - np.log(precision)) - self._log_std.flat
-        return float(terms.sum(dtype=np.float64))
+        return float(terms.sum(dtype=np.float64)) / (int(self.replica[-1]) + 1)
 
     def _linear(self, i: int, a: Input) -> tuple[Array, Array]:
         (W_m, b_m), (W_s, b_s) = self._m.layers[i], self._s.layers[i]
-        o_m, o_s = a.mean @ W_m.T + b_m, a.second @ W_s.T + b_s
+        o_m = a.mean @ W_m.swapaxes(-1, -2) + b_m[..., None, :]
+        o_s = a.second @ W_s.swapaxes(-1, -2) + b_s[..., None, :]
         if a.variance is not None:
-            o_s += a.variance @ (W_m * W_m).T
+            o_s += a.variance @ (W_m * W_m).swapaxes(-1, -2)
         return o_m, o_s
 
     def _by_input(self, i: int, g: Gradient, a: Input) -> Gradient:
         """By the mean and the variance of what enters layer i; at the end only the first head counts."""
-        g_m, g_s = g if i < self.hidden else (part[:, self._columns[0]] for part in g)
+        g_m, g_s = g if i < self.hidden else (part[..., self._columns[0]] for part in g)
         W_m, W_s = self._m.layers[i].W, self._s.layers[i].W
         v = g_s @ W_s
         return Gradient(g_m @ W_m + 2 * a.mean * v, v + g_s @ (W_m * W_m))
 
     def _weight_gradient(self, i: int, a: Input, g_m: Array, g_s: Array) -> None:
         d_m, d_s = self._d_m.layers[i], self._d_s.layers[i]
-        np.matmul(g_m.T, a.mean, out=d_m.W)
-        np.matmul(g_s.T, a.second, out=d_s.W)
-        np.add.reduce(g_m, 0, out=d_m.b)
-        np.add.reduce(g_s, 0, out=d_s.b)
+        by_o_m, by_o_s = g_m.swapaxes(-1, -2), g_s.swapaxes(-1, -2)
+        np.matmul(by_o_m, a.mean, out=d_m.W)
+        np.matmul(by_o_s, a.second, out=d_s.W)
+        np.add.reduce(g_m, -2, out=d_m.b)
+        np.add.reduce(g_s, -2, out=d_s.b)
         if a.variance is not None:
-            d_m.W[...] += 2 * self._m.layers[i].W * (g_s.T @ a.variance)
+            d_m.W[...] += 2 * self._m.layers[i].W * (by_o_s @ a.variance)
 
     def _learn_precision(self) -> None:
         """1/v as `EmpiricalBayes.precision_of` has it; that of an isotropic prior stays as it is."""
@@ -238,15 +254,16 @@ class NumpyChain:
             return
         np.add(np.square(self._m.flat, out=self._second.flat), self._s.flat, out=self._second.flat)
         for i, (second, precision) in enumerate(zip(self._second.layers, self._precision.layers, strict=True)):
-            W = second.W
-            precision.W[...] = len(W) / np.add.reduce(W, 0) if i == 0 else W.size / np.add.reduce(W, None)
+            W, over = second.W, (-2,) if i == 0 else (-2, -1)
+            count = math.prod(W.shape[axis] for axis in over)
+            precision.W[...] = count / np.add.reduce(W, over, keepdims=True)
 
 
 class _View(NamedTuple):
     """One layer's part of a flat array."""
 
-    W: Array  # (out, in)
-    b: Array  # (out,)
+    W: Array  # (*replicas, out, in)
+    b: Array  # (*replicas, out)
 
 
 class _Flat:
@@ -256,9 +273,10 @@ class _Flat:
         self.flat = flat
         self.layers: list[_View] = []
         start = 0
-        for n_out, n_in in shapes:
-            middle, end = start + n_out * n_in, start + n_out * n_in + n_out
-            self.layers.append(_View(flat[start:middle].reshape(n_out, n_in), flat[middle:end]))
+        for shape in shapes:
+            middle = start + math.prod(shape)
+            end = middle + math.prod(shape[:-1])
+            self.layers.append(_View(flat[start:middle].reshape(shape), flat[middle:end].reshape(shape[:-1])))
             start = end
 
 

@@ -30,7 +30,7 @@ from torchnpn.moments import Moments
 def linear(a: Moments, W: Moments, b: Moments | None = None) -> Moments:
     """See `maps.linear`."""
     check_linear(a, W, b)
-    return Moments(*_Linear.apply(*_input(a), W.mean, W.variance, *((None, None) if b is None else b)))
+    return Moments(*_Linear.apply(*_input(a), *W, *(b or (None, None)), None))
 
 
 def gaussian_linear(
@@ -38,8 +38,8 @@ def gaussian_linear(
 ) -> Moments:
     """The same for variances W_s = exp(2ℓ) that are given as numbers, with gradients to ℓ in place of W_s."""
     check_linear(a, W, b)
-    b_m, b_s = (None, None) if b is None else b
-    return Moments(*_GaussianLinear.apply(*_input(a), W.mean, W_log_std, b_m, b_log_std, (W.variance, b_s)))
+    b_m, b_s = b or (None, None)
+    return Moments(*_Linear.apply(*_input(a), W.mean, W_log_std, b_m, b_log_std, (W.variance, b_s)))
 
 
 def _input(a: Moments) -> tuple[Tensor, Tensor | None]:
@@ -47,50 +47,47 @@ def _input(a: Moments) -> tuple[Tensor, Tensor | None]:
 
 
 class _Linear(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx: Any, *tensors: Any) -> tuple[Tensor, Tensor]:
-        a_m, a_s, W_m, W_s, b_m, b_s = tensors
-        ctx.save_for_backward(a_m, a_s, W_m, W_s)
-        return forward(a_m, a_s, W_m, W_s, b_m, b_s)
+    """Of W_m, W_v, b_m, b_v: variances, or with their numbers as the last argument log standard deviations."""
 
-    @staticmethod
-    def backward(ctx: Any, g_m: Tensor, g_s: Tensor) -> tuple[Tensor | None, ...]:
-        a_m, a_s, W_m, W_s = ctx.saved_tensors
-        if torch.is_grad_enabled():
-            return backward_with_graph(a_m, a_s, W_m, W_s, g_m, g_s, ctx.needs_input_grad)
-        return backward(a_m, a_s, W_m, W_s, g_m, g_s, ctx.needs_input_grad)
-
-
-class _GaussianLinear(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, *arguments: Any) -> tuple[Tensor, Tensor]:
-        a_m, a_s, W_m, W_l, b_m, b_l, (W_s, b_s) = arguments
-        ctx.save_for_backward(a_m, a_s, W_m, W_l, b_l)
-        ctx.variances = W_s, b_s  # functions of ℓ alone: whoever fills their memory anew writes the same numbers
+        a_m, a_s, W_m, W_v, b_m, b_v, variances = arguments
+        ctx.save_for_backward(a_m, a_s, W_m, W_v, b_v)
+        ctx.variances = variances  # functions of ℓ alone: whoever fills their memory anew writes the same numbers
+        W_s, b_s = (W_v, b_v) if variances is None else variances
         return forward(a_m, a_s, W_m, W_s, b_m, b_s)
 
     @staticmethod
     def backward(ctx: Any, g_m: Tensor, g_s: Tensor) -> tuple[Tensor | None, ...]:
-        W_s, b_s = ctx.variances
-        a_m, a_s, W_m, W_l, b_l = ctx.saved_tensors
-        if torch.is_grad_enabled():
-            W_s, b_s = exp(2 * entering(W_l)), None if b_l is None else exp(2 * entering(b_l))
-            *gradients, d_W_s, d_b_m, d_b_s = backward_with_graph(
-                a_m, a_s, W_m, W_s, g_m, g_s, ctx.needs_input_grad[:6]
-            )
-            d_W_l = None if d_W_s is None else finite(2 * (W_s * d_W_s))
-            d_b_l = None if d_b_s is None or b_s is None else finite(2 * (b_s * d_b_s))
-            return *gradients, d_W_l, d_b_m, d_b_l, None
-        *gradients, d_W_s, d_b_m, d_b_s = backward(a_m, a_s, W_m, W_s, g_m, g_s, ctx.needs_input_grad[:6])
-        d_W_l = None if d_W_s is None else _by_log_std(d_W_s, W_s)
-        d_b_l = None if d_b_s is None else _by_log_std(d_b_s, b_s)
-        return *gradients, d_W_l, d_b_m, d_b_l, None
+        a_m, a_s, W_m, W_v, b_v = ctx.saved_tensors
+        with_graph = torch.is_grad_enabled()
+        W_s, b_s = W_v, b_v
+        if ctx.variances is not None:
+            W_s, b_s = (_variance(W_v), _variance(b_v)) if with_graph else ctx.variances
+        gradients = (backward_with_graph if with_graph else backward)(
+            a_m, a_s, W_m, W_s, g_m, g_s, ctx.needs_input_grad[:6]
+        )
+        if ctx.variances is None:
+            return *gradients, None
+        by_log_std = _by_log_std_with_graph if with_graph else _by_log_std
+        *others, by_W_s, by_b_m, by_b_s = gradients
+        return *others, by_log_std(by_W_s, W_s), by_b_m, by_log_std(by_b_s, b_s), None
 
 
-def _by_log_std(gradient: Tensor, variance: Tensor) -> Tensor:
+def _variance(log_std: Tensor | None) -> Tensor | None:
+    return None if log_std is None else exp(2 * entering(log_std))
+
+
+def _by_log_std(gradient: Tensor | None, variance: Tensor) -> Tensor | None:
     """∂ℓ = 2 W_s ∘ ∂W_s, in the memory of ∂W_s."""
+    if gradient is None:
+        return None
     largest = torch.finfo(gradient.dtype).max
     return gradient.mul_(variance).mul_(2).clamp_(-largest, largest)
+
+
+def _by_log_std_with_graph(gradient: Tensor | None, variance: Tensor) -> Tensor | None:
+    return None if gradient is None else finite(2 * (variance * gradient))
 
 
 def forward(

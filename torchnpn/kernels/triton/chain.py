@@ -41,16 +41,6 @@ class Plan(Protocol):
     batch: int
 
 
-class AdamSettings(Protocol):
-    """Adam's constants: see `training.recipe.AdamSettings`."""
-
-    @property
-    def betas(self) -> tuple[float, float]: ...
-
-    @property
-    def epsilon(self) -> float: ...
-
-
 class TritonChain:
     """The operations of a step, in the memory of the modules' own parameters.
 
@@ -60,7 +50,7 @@ class TritonChain:
         dropout: On the inputs.
         layers: In order.
         prior: Precision of an isotropic Gaussian, "empirical" for `priors.EmpiricalBayes`, or None.
-        adam: Constants of Adam.
+        adam: Decay of Adam's two averages, and its smallest divisor.
         precision: Of the products.
         labels: Of all rows, where the loss is that of `likelihoods.ScaledSoftmax`; else None.
         loss: Gradients by means and variances of the outputs, for all other losses; says with its third argument
@@ -75,7 +65,7 @@ class TritonChain:
         dropout: float,
         layers: Sequence[Layer],
         prior: float | str | None,
-        adam: AdamSettings,
+        adam: tuple[float, float, float],
         precision: Precision,
         labels: Tensor | None,
         loss: Callable[[Tensor, Tensor, bool], tuple[Tensor, Tensor]],
@@ -94,8 +84,8 @@ class TritonChain:
         ]
         self.adams = [
             update.Adam(
-                w.W_m.new_zeros(4, *w.W_m.shape), w.W_m.new_zeros(4, *w.W_m.shape[:2]), plan.schedule, plan.cursor,
-                *adam.betas, adam.epsilon,
+                w.W_m.new_zeros(4, *w.W_m.shape), w.W_m.new_zeros(4, *w.W_m.shape[:2]),
+                plan.schedule, plan.cursor, *adam,
             )
             for w in self.weights
         ]  # fmt: skip

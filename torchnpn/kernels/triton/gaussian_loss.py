@@ -103,20 +103,9 @@ def _within(x, most: tl.constexpr):
 
 @triton.jit
 def _forward(
-    m,
-    s,
-    y,
-    noise,
-    parts,
-    replica_stride,
-    row_stride,
-    batch,
-    targets,
-    elbo,
-    MOST: tl.constexpr,
-    SHARED: tl.constexpr,
-    TARGETS: tl.constexpr,
-):
+    m, s, y, noise, parts, replica_stride, row_stride, batch, targets, elbo, MOST: tl.constexpr,
+    SHARED: tl.constexpr, TARGETS: tl.constexpr,
+):  # fmt: skip
     _, inside, r, variance, sigma2 = _at(m, s, y, noise, replica_stride, row_stride, batch, targets, SHARED, TARGETS)
     t = variance + sigma2
     predictive = r * r / t + tl.log(t)
@@ -130,23 +119,9 @@ def _forward(
 
 @triton.jit
 def _backward(
-    m,
-    s,
-    y,
-    noise,
-    g,
-    by_m,
-    by_s,
-    by_noise,
-    replica_stride,
-    row_stride,
-    batch,
-    targets,
-    elbo,
-    MOST: tl.constexpr,
-    SHARED: tl.constexpr,
-    TARGETS: tl.constexpr,
-):
+    m, s, y, noise, g, by_m, by_s, by_noise, replica_stride, row_stride, batch, targets, elbo, MOST: tl.constexpr,
+    SHARED: tl.constexpr, TARGETS: tl.constexpr,
+):  # fmt: skip
     at, inside, r, variance, sigma2 = _at(m, s, y, noise, replica_stride, row_stride, batch, targets, SHARED, TARGETS)
     row, replica = tl.program_id(0), tl.program_id(2).to(tl.int64)
     weight = tl.load(g + replica * batch + row).to(tl.float64)

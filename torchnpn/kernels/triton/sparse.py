@@ -77,25 +77,11 @@ class _Products(torch.autograd.Function):
         d_m, d_s = (g_m.new_empty(ctx.shape) for _ in range(2))
         shared = len(columns) == 1
         grid = (triton.cdiv(n_in, _COLUMNS), triton.cdiv(n_out, _OUTPUTS), replicas)
+        strides = (0, 0) if shared else (n_in + 1, batch * width)
         _backward[grid](
-            starts,
-            order,
-            values,
-            g_m.contiguous(),
-            g_s.contiguous(),
-            log_std[0] if log_std else d_s,
-            d_m,
-            d_s,
-            0 if shared else n_in + 1,
-            0 if shared else batch * width,
-            batch,
-            n_out,
-            n_in,
-            width,
-            bool(log_std),
-            _OUTPUTS,
-            _COLUMNS,
-        )
+            starts, order, values, g_m.contiguous(), g_s.contiguous(), log_std[0] if log_std else d_s, d_m, d_s,
+            *strides, batch, n_out, n_in, width, bool(log_std), _OUTPUTS, _COLUMNS,
+        )  # fmt: skip
         return None, None, d_m, d_s, None
 
 
@@ -111,21 +97,9 @@ def _sorted(columns: Tensor, values: Tensor, features: int) -> tuple[Tensor, Ten
 
 @triton.jit
 def _forward(
-    columns,
-    values,
-    W_m,
-    W_s,
-    o_m,
-    o_s,
-    stride,
-    batch,
-    n_out,
-    n_in,
-    WIDTH: tl.constexpr,
-    LOG_STD: tl.constexpr,
-    OUTPUTS: tl.constexpr,
-    ENTRIES: tl.constexpr,
-):
+    columns, values, W_m, W_s, o_m, o_s, stride, batch, n_out, n_in, WIDTH: tl.constexpr, LOG_STD: tl.constexpr,
+    OUTPUTS: tl.constexpr, ENTRIES: tl.constexpr,
+):  # fmt: skip
     row, replica = tl.program_id(0), tl.program_id(2).to(tl.int64)
     outputs = tl.program_id(1) * OUTPUTS + tl.arange(0, OUTPUTS)
     weights = (replica * n_out + outputs) * n_in  # where each output's weights start
@@ -151,24 +125,9 @@ def _forward(
 
 @triton.jit
 def _backward(
-    starts,
-    order,
-    values,
-    g_m,
-    g_s,
-    log_std,
-    d_m,
-    d_s,
-    starts_stride,
-    entries_stride,
-    batch,
-    n_out,
-    n_in,
-    WIDTH: tl.constexpr,
-    LOG_STD: tl.constexpr,
-    OUTPUTS: tl.constexpr,
-    COLUMNS: tl.constexpr,
-):
+    starts, order, values, g_m, g_s, log_std, d_m, d_s, starts_stride, entries_stride, batch, n_out, n_in,
+    WIDTH: tl.constexpr, LOG_STD: tl.constexpr, OUTPUTS: tl.constexpr, COLUMNS: tl.constexpr,
+):  # fmt: skip
     columns = tl.program_id(0) * COLUMNS + tl.arange(0, COLUMNS)
     outputs = tl.program_id(1) * OUTPUTS + tl.arange(0, OUTPUTS)
     replica = tl.program_id(2).to(tl.int64)

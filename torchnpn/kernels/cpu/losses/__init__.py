@@ -1,8 +1,9 @@
 """Losses of likelihoods and their gradients in closed form, in numpy: what training a small chain calls at each step.
 
-Each function takes latent means and variances (batch, outputs), targets, the share w of each row in the loss, and what
-the likelihood has learnt. It gives None where latents are beyond the limits of the likelihood, or numbers beyond
-float32: the caller then asks autograd. Tests hold these formulas and those of `torchnpn.likelihoods` together.
+Each function takes latent means and variances (*replicas, batch, outputs), targets, the share w of each row in the
+loss, and what the likelihood has learnt, (*replicas, targets). It gives None where latents are beyond the limits of the
+likelihood, or numbers beyond float32: the caller then asks autograd. Tests hold these formulas and those of
+`torchnpn.likelihoods` together.
 """
 
 from torchnpn.kernels.cpu.losses.amounts import gamma, hurdle

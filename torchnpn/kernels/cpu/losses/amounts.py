@@ -18,9 +18,9 @@ def gamma(
     ∂ν log p = c (y e^-ν - 1),    ∂c log p = log c + 1 - ν + log y - y e^-ν - ψ(c),    ∂s v = v + 1;
     and of the ELBO: ∂m = w k (1 - r),  ∂s = ½ w k r,  ∂log k = -w k (log k + 1 - m + log y - r - ψ(k)).
     """
-    log_shape = log_shape.astype(np.float64)
+    log_shape = log_shape[..., None, :].astype(np.float64)
     log_mean = m + 0.5 * s.astype(np.float64)
-    w, log_y = share[:, None], np.log(y)
+    w, log_y = share[..., None], np.log(y)
     log_relative = log_y - m + 0.5 * s.astype(np.float64)
     limits = ((log_mean, log_mean_limit), (s, limit), (log_shape, limit), (log_relative, log_mean_limit))
     if not all(within(x, most) for x, most in limits):
@@ -39,8 +39,8 @@ def gamma(
         by_m, by_s = (1 - e) * by_m + e * w * k * (1 - r), (1 - e) * by_s + 0.5 * e * w * k * r
         by_k = -w * k * (log_shape + 1 - m + log_y - r - digamma(k))
         by_log_shape, loss = (1 - e) * by_log_shape + e * by_k, (1 - e) * loss + e * w * bound
-    by_shape = [of_parameter(by_log_shape, log_shape)]
-    return LossGradient(float(loss.sum()), by_m.astype(np.float32), by_s.astype(np.float32), by_shape)
+    by_shape = [of_parameter(by_log_shape, log_shape.shape[-1])]
+    return LossGradient(loss.sum(-1), by_m.astype(np.float32), by_s.astype(np.float32), by_shape)
 
 
 def hurdle(closed: ClosedForm) -> ClosedForm:
@@ -50,23 +50,25 @@ def hurdle(closed: ClosedForm) -> ClosedForm:
     """
 
     def call(m: Array, s: Array, y: Array, share: Array, *learnt: Array) -> LossGradient | None:
-        targets, w, zero = y.shape[1], share[:, None], y == 0
-        P, P_m, P_s = folded_sigmoid(m[:, targets:].astype(np.float64), s[:, targets:].astype(np.float64))
-        loss = float(-(w * np.where(zero, np.log(P), np.log1p(-P))).sum())
+        targets, w, zero = y.shape[-1], share[..., None], y == 0
+        P, P_m, P_s = folded_sigmoid(m[..., targets:].astype(np.float64), s[..., targets:].astype(np.float64))
+        rows = -(w * np.where(zero, np.log(P), np.log1p(-P))).sum(-1)
         by_P = w * np.where(zero, -1 / P, 1 / (1 - P))
-        by_m, by_s = (np.hstack([np.zeros_like(y), by_P * slope]).astype(np.float32) for slope in (P_m, P_s))
+        none = np.zeros_like(by_P)
+        by_m, by_s = (np.concatenate([none, by_P * slope], -1).astype(np.float32) for slope in (P_m, P_s))
         by_learnt = [np.zeros_like(number) for number in learnt]
         amounts = np.where(zero, np.float32(1), y)
         for k in range(targets):  # rows with an amount differ from one target to the next
-            column, own = slice(k, k + 1), [slice(k, k + 1) if len(number) > 1 else slice(None) for number in learnt]
+            column = np.s_[..., k : k + 1]
+            own = [column if number.shape[-1] > 1 else np.s_[...] for number in learnt]
             numbers = (number[part] for number, part in zip(learnt, own, strict=True))
-            found = closed(m[:, column], s[:, column], amounts[:, column], share * ~zero[:, k], *numbers)
+            found = closed(m[column], s[column], amounts[column], share * ~zero[..., k], *numbers)
             if found is None:
                 return None
-            loss += found.loss
-            by_m[:, column], by_s[:, column] = found.by_mean, found.by_variance
+            rows += found.rows
+            by_m[column], by_s[column] = found.by_mean, found.by_variance
             for total, part, gradient in zip(by_learnt, own, found.by_parameters, strict=True):
                 total[part] += gradient
-        return LossGradient(loss, by_m, by_s, by_learnt)
+        return LossGradient(rows, by_m, by_s, by_learnt)
 
     return call

@@ -18,12 +18,12 @@ def scaled_softmax(m: Array, s: Array, y: Array, share: Array) -> LossGradient:
     """
     k = 1 / np.sqrt(1 + np.float32(math.pi / 8) * s)
     z = np.clip(k * m, -_FAR, _FAR)
-    z -= z.max(1, keepdims=True)
+    z -= z.max(-1, keepdims=True)
     p = np.exp(z)
-    total = p.sum(1, keepdims=True)
-    rows = np.arange(len(y))
-    loss = float(share @ (np.log(total[:, 0]) - z[rows, y]))
+    total = p.sum(-1, keepdims=True)
+    each = np.arange(y.size), y.reshape(-1)  # the class of each row, in arrays (rows of all replicas, classes)
+    losses = np.log(total[..., 0]) - z.reshape(-1, z.shape[-1])[each].reshape(y.shape)
     p /= total
-    p[rows, y] -= 1
-    by_m = k * (share[:, None] * p)
-    return LossGradient(loss, by_m, np.float32(-math.pi / 16) * k * k * m * by_m, [])
+    p.reshape(-1, p.shape[-1])[each] -= 1
+    by_m = k * (share[..., None] * p)
+    return LossGradient(share * losses, by_m, np.float32(-math.pi / 16) * k * k * m * by_m, [])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -15,9 +14,9 @@ Array = NDArray[Any]
 class LossGradient(NamedTuple):
     """The loss of a batch, with its gradients."""
 
-    loss: float
-    by_mean: Array  # (batch, outputs)
-    by_variance: Array  # (batch, outputs)
+    rows: Array  # (*replicas, batch) share · loss of each row
+    by_mean: Array  # (*replicas, batch, outputs)
+    by_variance: Array  # (*replicas, batch, outputs)
     by_parameters: list[Array]  # in the order of the likelihood's `parameters()`
 
 
@@ -26,7 +25,7 @@ ClosedForm = Callable[..., LossGradient | None]  # of (m, s, y, share, *what the
 
 def if_finite(result: LossGradient) -> LossGradient | None:
     """None where a closed form has left float32; the gradient of the noise sums up all that may leave it."""
-    finite = math.isfinite(result.loss) and all(np.isfinite(part).all() for part in result.by_parameters)
+    finite = np.isfinite(result.rows).all() and all(np.isfinite(part).all() for part in result.by_parameters)
     return result if finite else None
 
 
@@ -36,16 +35,16 @@ def within(x: Array, limit: float) -> bool:
 
 
 def drawn_back(x: Array, limit: float) -> tuple[Array, Array | float]:
-    """`likelihoods.limits.soft_clamp`, and its slope: 1 up to the limit L, 1/(1 + 10 z)² at z = |x|/L - 1 beyond."""
+    """`likelihoods.guards.soft_clamp`, and its slope: 1 up to the limit L, 1/(1 + 10 z)² at z = |x|/L - 1 beyond."""
     if within(x, limit):
         return x, 1.0
     excess = np.maximum(np.abs(x) / limit - 1, 0.0)
     return np.where(excess > 0, np.sign(x) * limit * (1 + excess / (1 + 10 * excess)), x), (1 + 10 * excess) ** -2
 
 
-def of_parameter(by_element: Array, parameter: Array) -> Array:
-    """The gradient (batch, targets) of a learnt number, summed to its shape (targets,) or (1,)."""
-    by_target = by_element.sum(0)
-    total = by_target if by_target.shape == parameter.shape else by_target.sum(keepdims=True)
+def of_parameter(by_element: Array, count: int) -> Array:  # (*replicas, batch, targets) -> (*replicas, count)
+    """The gradient of learnt numbers, one for each target, or a single one."""
+    by_target = by_element.sum(-2)
+    total = by_target if by_target.shape[-1] == count else by_target.sum(-1, keepdims=True)
     gradient: Array = total.astype(np.float32)
     return gradient

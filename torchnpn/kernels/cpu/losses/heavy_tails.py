@@ -22,12 +22,15 @@ def student_t(
     """
     if not (within(log_noise, limit) and within(log_excess, limit)):
         return None
-    noise, excess = np.exp(log_noise, dtype=np.float64), np.exp(log_excess, dtype=np.float64)
+    noise, excess = (np.exp(number[..., None, :], dtype=np.float64) for number in (log_noise, log_excess))
     if not within(excess * (1 + s / noise), _MOST_DEGREES):
         return None
     with np.errstate(over="ignore", invalid="ignore"):
         even, by_noise, by_excess = _student_t(m, s, y, share, noise, excess, elbo)
-        own = [of_parameter(by_noise * noise, log_noise), of_parameter(by_excess * excess, log_excess)]
+        own = [
+            of_parameter(by_noise * noise, log_noise.shape[-1]),
+            of_parameter(by_excess * excess, log_excess.shape[-1]),
+        ]
         return if_finite(even._replace(by_parameters=own))
 
 
@@ -35,7 +38,7 @@ def _student_t(
     m: Array, s: Array, y: Array, share: Array, noise: Array, excess: Array, elbo: float
 ) -> tuple[LossGradient, Array, Array]:
     """The loss with its gradients by m and s, and those by σ² and ν - 2 of each target."""
-    w, residual = share[:, None], (y - m).astype(np.float64)
+    w, residual = share[..., None], (y - m).astype(np.float64)
     t, error2 = s + noise, residual * residual
     ratio = t / noise
     near = _minus_log_t(error2, t, 2 + excess * ratio)
@@ -44,9 +47,9 @@ def _student_t(
     by_s = (1 - elbo) * (near.by_scale + near.by_nu * excess / noise) + elbo * bound.by_square
     by_noise = (1 - elbo) * (near.by_scale - near.by_nu * excess * s / noise**2) + elbo * bound.by_scale
     by_excess = (1 - elbo) * near.by_nu * ratio + elbo * bound.by_nu
-    loss = float((w * ((1 - elbo) * near.loss + elbo * bound.loss)).sum())
+    rows = (w * ((1 - elbo) * near.loss + elbo * bound.loss)).sum(-1)
     by_m = (-2 * w * residual * by_square).astype(np.float32)
-    return LossGradient(loss, by_m, (w * by_s).astype(np.float32), []), w * by_noise, w * by_excess
+    return LossGradient(rows, by_m, (w * by_s).astype(np.float32), []), w * by_noise, w * by_excess
 
 
 def varying_student_t(
@@ -56,14 +59,14 @@ def varying_student_t(
 
     (1 - e) ℓ((y - m₁)², s₁ + n, 2 + k (s₁ + n)/n) + e (ℓ((y - m₁)² + s₁, 1/p, ν) + ¼ s₂).
     """
-    targets, w = y.shape[1], share[:, None]
-    spread = s[:, targets:].astype(np.float64)
+    targets, w = y.shape[-1], share[..., None]
+    spread = s[..., targets:].astype(np.float64)
     with np.errstate(over="ignore", invalid="ignore"):
-        level = log_noise + m[:, targets:].astype(np.float64)
+        level = log_noise[..., None, :] + m[..., targets:].astype(np.float64)
         if not (within(log_noise, limit) and within(log_excess, limit) and within(np.abs(level) + 0.5 * spread, limit)):
             return None
-        m, s = m[:, :targets], s[:, :targets]
-        noise, excess = np.exp(log_noise, dtype=np.float64), np.exp(log_excess, dtype=np.float64)
+        m, s = m[..., :targets], s[..., :targets]
+        noise, excess = (np.exp(number[..., None, :], dtype=np.float64) for number in (log_noise, log_excess))
         own = np.exp(level + 0.5 * spread)
         if not within(excess * (1 + s / np.minimum(noise, own)), _MOST_DEGREES):
             return None
@@ -78,10 +81,10 @@ def varying_student_t(
         by_spread = 0.5 * (by_own - by_inverse) + 0.25 * elbo * w
         return if_finite(
             LossGradient(
-                float((w * loss).sum()),
-                np.hstack([even.by_mean, (by_own + by_inverse).astype(np.float32)]),
-                np.hstack([even.by_variance, by_spread.astype(np.float32)]),
-                [of_parameter(by_noise * noise, log_noise), of_parameter(by_excess * excess, log_excess)],
+                (w * loss).sum(-1),
+                np.concatenate([even.by_mean, (by_own + by_inverse).astype(np.float32)], -1),
+                np.concatenate([even.by_variance, by_spread.astype(np.float32)], -1),
+                [of_parameter(by, log_noise.shape[-1]) for by in (by_noise * noise, by_excess * excess)],
             )
         )
 

@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 
-from torchnpn.kernels.cpu.losses.gradient import Array, ClosedForm, LossGradient, if_finite
+from torchnpn.kernels.cpu.losses.gradient import Array, ClosedForm, LossGradient, if_finite, of_parameter
 
 _LOG_2PI = math.log(2 * math.pi)
 
@@ -26,7 +26,8 @@ def gaussian(
 
 
 def _gaussian(m: Array, s: Array, y: Array, share: Array, log_noise: Array, elbo: float) -> LossGradient:
-    noise, w = np.exp(log_noise), share[:, None]
+    log_noise = log_noise[..., None, :]
+    noise, w = np.exp(log_noise), share[..., None]
     residual, t = y - m, s + noise
     error2 = residual * residual
     bound, predictive = elbo / noise, (1 - elbo) / t
@@ -34,11 +35,8 @@ def _gaussian(m: Array, s: Array, y: Array, share: Array, log_noise: Array, elbo
     loss = (1 - elbo) * (scaled + np.log(t)) + bound * both + elbo * log_noise + _LOG_2PI
     half = 0.5 * w
     by_t = half * predictive * (1 - scaled)
-    by_log_noise = (noise * (by_t + half * bound * (1 - both / noise))).sum(0)
-    by_noise = by_log_noise if by_log_noise.shape == log_noise.shape else by_log_noise.sum(keepdims=True)
-    return LossGradient(
-        float((half * loss).sum()), -w * residual * (predictive + bound), by_t + half * bound, [by_noise]
-    )
+    by_noise = of_parameter(noise * (by_t + half * bound * (1 - both / noise)), log_noise.shape[-1])
+    return LossGradient((half * loss).sum(-1), -w * residual * (predictive + bound), by_t + half * bound, [by_noise])
 
 
 def varying_gaussian(
@@ -49,14 +47,14 @@ def varying_gaussian(
     ∂m₂ = ½ w ((1 - e) (1 - r²/t) n/t + e (1 - (r² + s₁) p)),
     ∂s₂ = ¼ w ((1 - e) (1 - r²/t) n/t + e (r² + s₁) p).
     """
-    targets, half = y.shape[1], 0.5 * share[:, None]
-    spread = s[:, targets:]
+    targets, half = y.shape[-1], 0.5 * share[..., None]
+    spread = s[..., targets:]
     with np.errstate(over="ignore", invalid="ignore"):
-        level = log_noise + m[:, targets:]
+        level = log_noise[..., None, :] + m[..., targets:]
         if not max(np.abs(log_noise).max(), (np.abs(level) + 0.5 * spread).max()) <= limit:
             return None
-        m, s = m[:, :targets], s[:, :targets]
-        even = _gaussian(m, s, y, 2 * half[:, 0], log_noise, elbo)
+        m, s = m[..., :targets], s[..., :targets]
+        even = _gaussian(m, s, y, share, log_noise, elbo)
         noise, precision = np.exp(level + 0.5 * spread), np.exp(0.5 * spread - level)
         error2, t = (y - m) ** 2, s + noise
         scaled, misfit = error2 / t, (error2 + s) * precision
@@ -66,9 +64,9 @@ def varying_gaussian(
         by_spread = 0.5 * (by_noise + elbo * half * misfit)
         return if_finite(
             LossGradient(
-                float((half * loss).sum()),
-                np.hstack([even.by_mean, by_level]),
-                np.hstack([even.by_variance, by_spread]),
+                (half * loss).sum(-1),
+                np.concatenate([even.by_mean, by_level], -1),
+                np.concatenate([even.by_variance, by_spread], -1),
                 even.by_parameters,
             )
         )
@@ -80,6 +78,6 @@ def of_logarithm(closed: ClosedForm) -> ClosedForm:
     def call(m: Array, s: Array, y: Array, share: Array, *learnt: Array) -> LossGradient | None:
         log_y = np.log(y)
         found = closed(m, s, log_y, share, *learnt)
-        return found and found._replace(loss=found.loss + float(share @ log_y.sum(1)))
+        return found and found._replace(rows=found.rows + share * log_y.sum(-1))
 
     return call

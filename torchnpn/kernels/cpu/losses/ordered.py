@@ -20,14 +20,17 @@ def ordered_classes(
 
     ∂a = w φ(a)/P,  ∂b = -w φ(b)/P,  ∂m = -(∂a + ∂b)/c,  ∂s = -½ (a ∂a + b ∂b)/c²,  ∂t = ∂/c.
     """
-    if len(first_and_log_gaps) > 1 and not within(first_and_log_gaps[1:], limit):
+    gaps, first = first_and_log_gaps[..., 1:].astype(np.float64), first_and_log_gaps[..., :1]
+    if gaps.size and not within(gaps, limit):
         return None
-    gaps = np.exp(first_and_log_gaps[1:], dtype=np.float64)
-    t = np.concatenate([first_and_log_gaps[:1], gaps]).cumsum()
-    c = np.sqrt(1 + s[:, 0].astype(np.float64))
-    ends = np.concatenate([[-np.inf], t, [np.inf]])
-    a, b = ((ends[y + k] - m[:, 0]) / c for k in (0, 1))
-    has_a, has_b = y > 0, y < len(t)
+    gaps = np.exp(gaps)
+    t = np.concatenate([first, gaps], -1).cumsum(-1)  # (*replicas, K - 1)
+    m, c = m[..., 0], np.sqrt(1 + s[..., 0].astype(np.float64))  # (*replicas, batch)
+    y = np.broadcast_to(y, m.shape)
+    end = np.full_like(first, np.inf, np.float64)
+    ends = np.concatenate([-end, t, end], -1)
+    a, b = ((np.take_along_axis(ends, y + k, -1) - m) / c for k in (0, 1))
+    has_a, has_b = y > 0, y < t.shape[-1]
     a, b = np.where(has_a, a, b - 1), np.where(has_b, b, a + 1)
     if not (within(a, _MOST) and within(b, _MOST)) or (b - a).min() < _LEAST_WIDTH:
         return None
@@ -38,9 +41,10 @@ def ordered_classes(
     log_p = np.where(has_a & has_b, inner, log_near)
     by_a = np.where(has_a, share * np.exp(-0.5 * (a * a + _LOG_2PI) - log_p), 0.0)
     by_b = np.where(has_b, -share * np.exp(-0.5 * (b * b + _LOG_2PI) - log_p), 0.0)
-    by_t = np.bincount(y, by_b / c, len(t) + 1)[:-1] + np.bincount(y, by_a / c, len(t) + 1)[1:]
-    after = by_t[::-1].cumsum()[::-1]  # of a gap: all thresholds from it on
-    by_free = np.concatenate([after[:1], gaps * after[1:]]).astype(np.float32)
+    below, above_it = (y[..., None] == np.arange(t.shape[-1]) + k for k in (1, 0))  # whose a, whose b is t_k
+    by_t = ((by_a / c)[..., None] * below + (by_b / c)[..., None] * above_it).sum(-2)
+    after = by_t[..., ::-1].cumsum(-1)[..., ::-1]  # of a gap: all thresholds from it on
+    by_free = np.concatenate([after[..., :1], gaps * after[..., 1:]], -1).astype(np.float32)
     by_m, by_s = -(by_a + by_b) / c, -0.5 * (a * by_a + b * by_b) / c**2
-    loss = float(-(share * log_p).sum())
-    return LossGradient(loss, by_m[:, None].astype(np.float32), by_s[:, None].astype(np.float32), [by_free])
+    by_mean, by_variance = (by[..., None].astype(np.float32) for by in (by_m, by_s))
+    return LossGradient(-(share * log_p), by_mean, by_variance, [by_free])

@@ -34,12 +34,12 @@ def counts(
     found = _counts(m, s, y, log_overdispersion, elbo, limits, lambda log_prob: (log_prob, 1.0))
     if found is None:
         return None
-    w = share[:, None]
+    w = share[..., None]
     return LossGradient(
-        float((w * found.loss).sum()),
+        (w * found.loss).sum(-1),
         (w * found.by_mean).astype(np.float32),
         (w * found.by_variance).astype(np.float32),
-        [of_parameter(w * found.by_log_overdispersion, log_alpha) for log_alpha in log_overdispersion],
+        [of_parameter(w * found.by_log_overdispersion, log_alpha.shape[-1]) for log_alpha in log_overdispersion],
     )
 
 
@@ -51,8 +51,8 @@ def zero_inflated_counts(
     With q the probability of the count, for y = 0: log(P + (1-P) q), of which ∂P = (1-q)/(P + (1-P) q) and
     ∂log q = (1-P) q/(P + (1-P) q); else log(1-P) + log q.
     """
-    targets, w, zero = y.shape[1], share[:, None], y == 0
-    logits, spread = m[:, targets:].astype(np.float64), s[:, targets:].astype(np.float64)
+    targets, w, zero = y.shape[-1], share[..., None], y == 0
+    logits, spread = m[..., targets:].astype(np.float64), s[..., targets:].astype(np.float64)
     P, P_m, P_s = folded_sigmoid(logits, spread)
     by_P: list[Array] = []  # of the predictive term, then of the bound
 
@@ -63,20 +63,20 @@ def zero_inflated_counts(
         own = np.log1p(-P) + log_prob
         return np.where(zero, np.log(either), own), np.where(zero, (1 - P) * at_zero / either, 1.0)
 
-    found = _counts(m[:, :targets], s[:, :targets], y, log_overdispersion, elbo, limits, observed)
+    found = _counts(m[..., :targets], s[..., :targets], y, log_overdispersion, elbo, limits, observed)
     if found is None:
         return None
     by_zero = w * sum(part * weight for part, weight in zip(by_P, (1 - elbo, elbo), strict=False))
     return LossGradient(
-        float((w * found.loss).sum()),
-        np.hstack([w * found.by_mean, by_zero * P_m]).astype(np.float32),
-        np.hstack([w * found.by_variance, by_zero * P_s]).astype(np.float32),
-        [of_parameter(w * found.by_log_overdispersion, log_alpha) for log_alpha in log_overdispersion],
+        (w * found.loss).sum(-1),
+        np.concatenate([w * found.by_mean, by_zero * P_m], -1).astype(np.float32),
+        np.concatenate([w * found.by_variance, by_zero * P_s], -1).astype(np.float32),
+        [of_parameter(w * found.by_log_overdispersion, log_alpha.shape[-1]) for log_alpha in log_overdispersion],
     )
 
 
 class _Counts(NamedTuple):
-    """Losses of counts (batch, targets) and their derivatives."""
+    """Losses of counts (*replicas, batch, targets) and their derivatives."""
 
     loss: Array
     by_mean: Array
@@ -94,7 +94,7 @@ def _counts(
     observed: Callable[[Array], tuple[Array, Array | float]],
 ) -> _Counts | None:
     """`observed` makes the log probability of what is seen from that of the count, and says its slope."""
-    learnt = [log_alpha.astype(np.float64) for log_alpha in log_overdispersion]
+    learnt = [log_alpha[..., None, :].astype(np.float64) for log_alpha in log_overdispersion]
     if not all(within(log_alpha, limits.log_overdispersion) for log_alpha in learnt) or y.max() > _MOST_COUNT:
         return None
     s, slope = drawn_back(s.astype(np.float64), limits.rate_variance)

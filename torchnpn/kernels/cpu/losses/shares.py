@@ -15,10 +15,10 @@ def beta(m: Array, s: Array, y: Array, share: Array, log_precision: Array, *, li
     log p = log Γ(ν) - log Γ(c) - log Γ(d) + (c - 1) log y + (d - 1) log(1 - y),
     ∂c log p = log y + ψ(ν) - ψ(c),    ∂d log p = log(1 - y) + ψ(ν) - ψ(d),    ∂ρ ν = -φ (1 + φ)/(1 + ρ φ)².
     """
-    log_precision = log_precision.astype(np.float64)
+    log_precision = log_precision[..., None, :].astype(np.float64)
     if not (within(m, QUADRATURE_MEAN) and within(s, QUADRATURE_VARIANCE) and within(log_precision, limit)):
         return None
-    w, y, phi = share[:, None], y.astype(np.float64), np.exp(log_precision)
+    w, y, phi = share[..., None], y.astype(np.float64), np.exp(log_precision)
     P, V, (P_m, P_s), (V_m, V_s) = sigmoid_moments(m, s)
     both = P * (1 - P)
     rho = V / both
@@ -32,8 +32,8 @@ def beta(m: Array, s: Array, y: Array, share: Array, log_precision: Array, *, li
     by_P = nu * (by_c - by_d) - by_V * rho * (1 - 2 * P)
     by_log_phi = by_nu * phi * (1 - rho) / (1 + rho * phi) ** 2
     return LossGradient(
-        float(-(w * log_prob).sum()),
+        -(w * log_prob).sum(-1),
         (-w * (by_P * P_m + by_V * V_m)).astype(np.float32),
         (-w * (by_P * P_s + by_V * V_s)).astype(np.float32),
-        [of_parameter(-w * by_log_phi, log_precision)],
+        [of_parameter(-w * by_log_phi, log_precision.shape[-1])],
     )

@@ -8,7 +8,7 @@ from scipy.special import expit
 from torchnpn.kernels.cpu.losses.gradient import Array, drawn_back
 
 QUADRATURE_MEAN, QUADRATURE_VARIANCE = 15.0, 4.0  # within, 32 nodes are right to 1e-7
-_FOLDED_SCALE = 3.0  # of `likelihoods.logit.folded`
+_FOLDED_SCALE = 3.0  # of `likelihoods.guards.folded`
 _NODES, _WEIGHTS = np.polynomial.hermite_e.hermegauss(32)
 _WEIGHTS /= _WEIGHTS.sum()
 
@@ -29,7 +29,7 @@ def sigmoid_moments(m: Array, s: Array) -> tuple[Array, Array, tuple[Array, Arra
 
 
 def folded_sigmoid(m: Array, s: Array) -> tuple[Array, Array, Array]:
-    """P = E σ(x) of the logit N(m, s) as `likelihoods.logit.folded` has it, and its derivatives by m and s."""
+    """P = E σ(x) of the logit N(m, s) as `likelihoods.guards.folded` has it, and its derivatives by m and s."""
     excess = np.maximum(s - QUADRATURE_VARIANCE, 0.0)
     total = QUADRATURE_VARIANCE + _FOLDED_SCALE + excess
     shrink = np.sqrt((QUADRATURE_VARIANCE + _FOLDED_SCALE) / total)

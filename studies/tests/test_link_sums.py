@@ -5,11 +5,13 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
+from npn_studies.experiments.pair_features import with_sums, with_traits
 
 from torchnpn import LinkPredictor
-from torchnpn.links.features import FEATURES, NORMALISATIONS, with_sums, with_traits
+from torchnpn.links import NORMALISATIONS, joint, products
 from torchnpn.moments import Moments
 
+FEATURES = {"products": products, "joint": joint}
 RNG = np.random.default_rng(0)
 NODES, SIZE = 40, 3
 MEAN, VARIANCE = RNG.gamma(2.0, size=(NODES, SIZE)), RNG.gamma(1.0, 0.01, size=(NODES, SIZE))
@@ -45,27 +47,18 @@ def test_a_node_that_links_to_all_is_found_by_sums():
     links = [(i, j) for i in range(200) for j in range(i) if rng.random() < 0.3 * (popular[i] + popular[j])]
     pairs = rng.integers(0, 200, (4_000, 2))
     want = popular[pairs].sum(1)
+
+    def sums_too(x, nodes, normalise):
+        return with_sums(products(x, nodes, normalise), x, nodes)
+
     correlation = [
         np.corrcoef(
-            LinkPredictor(sums=sums, negatives=2_000, random_state=0).fit(codes, links).decision_moments(pairs).mean,
+            LinkPredictor(features, negatives=2_000, random_state=0).fit(codes, links).decision_moments(pairs).mean,
             want,
         )[0, 1]
-        for sums in (False, True)
+        for features in ("products", sums_too)
     ]
     assert correlation[1] > 0.9 > 0.6 > correlation[0]
-
-
-@pytest.mark.parametrize(
-    ("settings", "message"),
-    [
-        ({"sums": "yes"}, "sums expects True or False, got 'yes'"),
-        ({"sums": 1}, "sums expects True or False, got 1"),
-    ],
-)
-def test_wrong_settings_are_refused(settings, message):
-    codes = RNG.normal(size=(9, 2))
-    with pytest.raises(ValueError, match=message):
-        LinkPredictor(negatives=9, **settings).fit(codes, [(0, 1)])
 
 
 def test_traits_stand_beside_as_products_and_sums():
@@ -91,7 +84,11 @@ def test_a_trait_that_decides_about_links_is_learnt():
     settings = {"negatives": 2_000, "random_state": 0}
     pairs = rng.integers(0, 200, (2_000, 2))
     alike = old[pairs[:, 0]] == old[pairs[:, 1]]
-    known = LinkPredictor(**settings).fit(codes, links, traits=old).predict_proba(pairs)[:, 1]
+
+    def with_age(x, nodes, normalise):
+        return with_traits(products(x, nodes, normalise), torch.tensor(old)[:, None].to(x.mean), nodes)
+
+    known = LinkPredictor(with_age, **settings).fit(codes, links).predict_proba(pairs)[:, 1]
     unknown = LinkPredictor(**settings).fit(codes, links).predict_proba(pairs)[:, 1]
     assert known[alike].min() > 2 * known[~alike].max()
     assert abs(unknown[alike].mean() / unknown[~alike].mean() - 1) < 0.2

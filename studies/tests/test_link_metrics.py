@@ -5,11 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
+from npn_studies.experiments import link_metrics
+from npn_studies.experiments.link_metrics import link_auc, link_positions, link_quality, link_rank
 from scipy.stats import rankdata
 from sklearn.metrics import roc_auc_score
-
-from torchnpn.metrics import links as link_metrics
-from torchnpn.metrics.links import link_auc, link_positions, link_quality, link_rank
 
 
 def made(rows: int, columns: int, seed: int, levels: int | None = None, share: float = 0.1):

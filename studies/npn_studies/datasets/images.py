@@ -15,8 +15,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from torchnpn.datasets.dataset import Dataset, Original, Source, Split
-from torchnpn.datasets.store import Arrays
+from torchnpn.datasets import Arrays, Dataset, Original, Source, Split
 
 SIDE = 28  # pixels
 FILES = {  # our name of an array -> the file at the source

@@ -13,12 +13,12 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from torchnpn.io import checks, file
-from torchnpn.training.checkpoints.fingerprint import differences
-from torchnpn.training.checkpoints.optimizer_state import FIRST_AVERAGE, OptimizerState
+from torchnpn.training.fingerprint import differences
 from torchnpn.training.history import Epoch, History
+from torchnpn.training.optimizer_state import FIRST_AVERAGE, OptimizerState
 
 SECONDS = 1.0  # between two checkpoints, at least
 VERSION = 2  # the first was a file of torch.save
@@ -116,6 +116,18 @@ def read(path: Path, fingerprint: dict[str, str]) -> Checkpoint | None:
     raise CheckpointError(
         f"{path} belongs to another training. Different: {different}. Delete it to start anew, or choose another path."
     )
+
+
+def check_tensors(module: nn.Module, tensors: dict[str, Tensor]) -> None:
+    """Raise unless these are the tensors of a module, with no infinite number where it started from a finite one."""
+    own = module.state_dict()
+    if {name: (one.shape, one.dtype) for name, one in tensors.items()} != {
+        name: (one.shape, one.dtype) for name, one in own.items()
+    }:
+        raise ValueError(f"its tensors are not those of the {type(module).__name__}")
+    for name, one in tensors.items():
+        if bool((one.isinf() & ~own[name].cpu().isinf()).any()):
+            raise ValueError(f"{name} holds infinite numbers")
 
 
 def refusal(path: Path, reason: Exception) -> CheckpointError:

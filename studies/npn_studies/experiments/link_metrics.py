@@ -13,8 +13,7 @@ import torch
 from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
-from torchnpn.metrics.checks import Array
-
+Array = NDArray[Any]
 Pairs = NDArray[np.int64]  # (pairs, 2)
 _ELEMENTS = 1 << 25  # scores that are compared at a time
 

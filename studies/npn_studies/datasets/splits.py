@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from torchnpn.datasets.dataset import Split
+from torchnpn.datasets import Split
 
 
 class LinkSplit(NamedTuple):

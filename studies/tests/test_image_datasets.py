@@ -1,4 +1,4 @@
-"""Images and the toy points: fetched, read, generated, and the published values."""
+"""Images: fetched, read, and the published values."""
 
 from __future__ import annotations
 
@@ -6,17 +6,18 @@ import gzip
 import hashlib
 import os
 import struct
+import tracemalloc
 from pathlib import Path
 
 import numpy as np
 import pytest
-import scipy.stats
+from npn_studies.datasets import images
 from support.served import empty_cache, files, served
 from typer.testing import CliRunner
 
 from torchnpn import datasets
 from torchnpn.cli import app as cli
-from torchnpn.datasets import catalogue, images, store, toy
+from torchnpn.datasets import catalogue, store
 
 DATA = os.environ.get("TORCHNPN_DATA")  # read before the fixture below takes it away
 NAMES = ("mnist", "fashion-mnist", "notmnist")
@@ -152,6 +153,17 @@ def test_another_file_is_refused(origin, cache, change, words):
     assert "fetch it anew" in str(caught.value)
 
 
+def test_a_file_that_expands_for_ever():
+    content = gzip.compress(b"\0\0\x08\x01" + bytes(10**8))
+    tracemalloc.start()
+    try:
+        with pytest.raises(ValueError, match="should have at most"):
+            images.convert({"x_test": content})
+        assert tracemalloc.get_traced_memory()[1] < 3 * images._LARGEST
+    finally:
+        tracemalloc.stop()
+
+
 def test_sources_are_fixed_and_checked():
     for one in images.SETS:
         for original in catalogue.SOURCES[one.name].originals:
@@ -160,38 +172,6 @@ def test_sources_are_fixed_and_checked():
                 assert any(len(part) == 40 for part in original.url.split("/"))
             else:
                 assert original.sha256 is not None
-
-
-# The toy points
-
-
-def test_toy_is_generated_without_a_file(cache):
-    loaded = datasets.load("toy")
-    assert (loaded.X.shape, loaded.y.shape, loaded.feature_names) == ((20, 1), (20,), ("x",))
-    assert np.abs(loaded.X).max() <= 4
-    np.testing.assert_array_equal(datasets.load("toy").y, loaded.y)
-    # the points of the figure that the documentation shows: they must stay
-    np.testing.assert_allclose(loaded.X[:3, 0], [1.0956935, -1.8417063, -3.6722118], atol=1e-6)
-    np.testing.assert_allclose(loaded.y[[0, -1]], [0.9298245, 4.2436885], atol=1e-6)
-    assert datasets.verify("toy") == [("toy", "ok")]
-    info = datasets.available()[-1]
-    assert (info.name, info.rows, info.columns, info.present) == ("toy", 20, 1, True)
-    assert files(cache) == []
-
-
-def test_toy_has_the_papers_distribution():
-    x, y = toy.cubic(np.random.default_rng(1), 20_000)
-    assert scipy.stats.kstest(x, scipy.stats.uniform(-4, 8).cdf).pvalue > 0.01
-    noise = y - x**3
-    assert scipy.stats.kstest(noise, scipy.stats.norm(0, 3).cdf).pvalue > 0.01
-    assert scipy.stats.pearsonr(np.abs(x), np.abs(noise)).pvalue > 0.01  # the same noise everywhere
-
-
-def test_toy_cannot_be_fetched():
-    with pytest.raises(FileNotFoundError, match=r"'toy' has no file to fetch: datasets.load\('toy'\)"):
-        datasets.fetch("toy")
-    with pytest.raises(ValueError, match="Did you mean 'toy'"):
-        datasets.load("toys")
 
 
 # The command
@@ -206,9 +186,6 @@ def test_the_command_shows_and_checks_them():
     for name in NAMES:
         assert "784" in lines[name] and "classification" in lines[name]
         assert verdicts[name] == "absent"
-    assert "yes" in lines["toy"] and verdicts["toy"] == "ok"
-    result = CliRunner().invoke(cli.app, ["data", "fetch", "toy"])
-    assert result.exit_code == 1 and "has no file to fetch" in result.output
 
 
 # The published values, where the data are

@@ -1,0 +1,46 @@
+"""CONTRIBUTING.md names the files through which a row goes: each runs code for it, and they are not many."""
+
+from __future__ import annotations
+
+import re
+import sys
+from pathlib import Path
+
+import numpy as np
+
+import torchnpn
+
+ROOT = Path(torchnpn.__file__).parent
+PAGE = (ROOT.parent / "CONTRIBUTING.md").read_text(encoding="utf-8")
+
+
+def named_files() -> list[str]:
+    """Files in the second column of the table."""
+    section = PAGE.split("## The path of a row")[1].split("\n## ")[0]
+    return re.findall(r"^\|[^|]*\| `([\w/]+\.py)` \|", section, flags=re.MULTILINE)
+
+
+def files_that_run() -> set[str]:
+    """Files of the library of which a function is called in a fit and a prediction."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(40, 3))
+    y = X[:, 0] + rng.normal(size=40)
+    found = set()
+
+    def note(frame, event, _):
+        if event == "call":
+            found.add(frame.f_code.co_filename)
+
+    sys.setprofile(note)
+    try:
+        torchnpn.NPNRegressor(max_epochs=1, device="cpu", random_state=0).fit(X, y).predict_interval(X[:2])
+    finally:
+        sys.setprofile(None)
+    return {str(Path(name).relative_to(ROOT)) for name in found if name.startswith(f"{ROOT}/")}
+
+
+def test_the_files_named_run_code_for_a_row():
+    named = named_files()
+    assert len(named) == len(set(named)) <= 24
+    assert set(named) - files_that_run() == set()
+    assert f"These are {len(named)} files" in PAGE
