@@ -23,7 +23,19 @@ from torchnpn import (
 )
 from torchnpn.likelihoods import GaussianNoise
 
-FAMILIES = ("gaussian", "gamma", "lognormal", "poisson", "negative_binomial", "beta")
+HURDLES = ("hurdle_gamma", "hurdle_lognormal")
+ZERO_INFLATED = ("zero_inflated_poisson", "zero_inflated_negative_binomial")
+FAMILIES = (
+    "gaussian",
+    "student_t",
+    "gamma",
+    "lognormal",
+    "poisson",
+    "negative_binomial",
+    "beta",
+    *ZERO_INFLATED,
+    *HURDLES,
+)
 WORDS = (("gaussian", "bce"), ("gaussian", "l2"), ("gamma", None), ("gamma", "gamma"), ("poisson", None))
 
 
@@ -103,10 +115,13 @@ def targets(rng, rows, family):
     with np.errstate(over="ignore"):
         y = {
             "gaussian": lambda: rng.normal(size=rows) * size + pick(rng, 0.0, 1.0, magnitude(rng)),
+            "student_t": lambda: rng.standard_t(pick(rng, 0.5, 2.0, 30.0), rows) * size,
             "gamma": lambda: rng.gamma(1.0, size=rows) * size,
             "lognormal": lambda: rng.lognormal(0.0, pick(rng, 0.01, 1.0, 4.0), rows) * size,
             "poisson": lambda: np.floor(rng.poisson(1.0, rows) * max(size, 1.0)),
             "negative_binomial": lambda: np.floor(rng.poisson(rng.gamma(0.5, size=rows)) * max(size, 1.0)),
+            **dict.fromkeys(ZERO_INFLATED, lambda: np.floor(rng.poisson(rng.gamma(0.1, size=rows)) * max(size, 1.0))),
+            **dict.fromkeys(HURDLES, lambda: rng.poisson(1.0, rows) * rng.lognormal(0.0, 1.0, rows) * size),
             "beta": lambda: 0.5 + 0.5 * rng.uniform(-1, 1, rows) * (1 - min(size, 0.5)),
         }[family]()
     if rng.random() < 0.2:

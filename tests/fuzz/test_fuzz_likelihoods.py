@@ -32,11 +32,18 @@ MAKERS = {
     "gamma_elbo": lambda: L.GammaAmounts(TARGETS, elbo=0.5),
     "lognormal": lambda: L.LogNormalAmounts(TARGETS),
     "varying_lognormal": lambda: L.HeteroscedasticLogNormal(TARGETS),
+    "student_t": lambda: L.StudentTNoise(TARGETS),
+    "varying_student_t": lambda: L.HeteroscedasticStudentT(TARGETS),
     "poisson": L.PoissonCounts,
     "negative_binomial": lambda: L.NegativeBinomialCounts(TARGETS),
+    "zero_inflated_poisson": lambda: L.ZeroInflatedPoisson(elbo=0.1),
+    "zero_inflated_negative_binomial": lambda: L.ZeroInflatedNegativeBinomial(TARGETS),
+    "hurdle_gamma": lambda: L.HurdleGamma(TARGETS, 0.1),
+    "hurdle_lognormal": lambda: L.HurdleLogNormal(TARGETS, 0.1),
     "beta": lambda: L.BetaProportions(TARGETS),
     "softmax_mean": lambda: L.SoftmaxMean(CLASSES),
     "scaled_softmax": lambda: L.ScaledSoftmax(CLASSES),
+    "ordered": lambda: L.OrderedClasses(CLASSES),
     "sigmoids": lambda: L.Sigmoids(CLASSES),
     "cross_entropy": L.CrossEntropy,
     "bernoulli_poisson": L.BernoulliPoisson,
@@ -76,12 +83,14 @@ def targets(name, likelihood, rng, dtype):
         y = torch.floor(positive(rng, n, dtype))
     else:
         y = positive(rng, n, dtype)
+    if support is constraints.nonnegative:
+        y = torch.where(torch.tensor(rng.random(n) < 0.3), 0.0, y)
     y = y.reshape(shape)
     return y.clamp_min(1e-5) if name == "direct_pareto" else y
 
 
 def latents(likelihood, rng, dtype):
-    columns = CLASSES if hasattr(likelihood, "classes") else likelihood.outputs(TARGETS)
+    columns = likelihood.outputs(CLASSES if hasattr(likelihood, "classes") else TARGETS)
     m, s = real(rng, ROWS * columns, dtype), real(rng, ROWS * columns, dtype).abs()
     return m.reshape(ROWS, columns), s.reshape(ROWS, columns)
 

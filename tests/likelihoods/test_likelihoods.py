@@ -32,7 +32,7 @@ class Case(NamedTuple):
 
     @property
     def outputs(self) -> int:
-        return CLASSES if self.y.ndim == 1 else self.make().outputs(TARGETS)
+        return self.make().outputs(CLASSES if self.y.ndim == 1 else TARGETS)
 
     def latent(self, *replicas: int, dtype: torch.dtype = torch.float64) -> Moments:
         generator = torch.Generator().manual_seed(1)
@@ -48,6 +48,7 @@ def _targets(*values: float) -> torch.Tensor:
 
 REALS = _targets(*np.linspace(-2, 3, 12))
 AMOUNTS = _targets(*np.geomspace(0.05, 30, 12))
+AMOUNTS_OR_NONE = torch.where(AMOUNTS < 1, 0.0, AMOUNTS)
 COUNTS = _targets(0, 1, 2, 3, 5, 8, 13, 0, 40, 1, 0, 7)
 PARTS = _targets(*np.linspace(0.02, 0.97, 12))
 LABELS = torch.tensor([0, 4, 2, 2, 1, 3])
@@ -75,6 +76,14 @@ CASES = [
         lambda o: np.exp(2 * o + np.exp(-1.2)) * np.expm1(np.exp(-1.2)),
     ),
     Case("varying_lognormal", _learnt(L.HeteroscedasticLogNormal, 0.5, -1.2), AMOUNTS),
+    Case(
+        "student_t",
+        _learnt(L.StudentTNoise, 0.0, -1.2, 0.3),
+        REALS,
+        lambda o: o,
+        lambda o: np.exp(-1.2) * (1 + 2 * np.exp(-0.3)),
+    ),
+    Case("varying_student_t", _learnt(L.HeteroscedasticStudentT, 0.5, -1.2, 0.3), REALS),
     Case("poisson", _known(L.PoissonCounts), COUNTS, np.exp, np.exp),
     Case(
         "negative_binomial",
@@ -83,6 +92,10 @@ CASES = [
         np.exp,
         lambda o: np.exp(o) + np.exp(2 * o - 0.5),
     ),
+    Case("zero_inflated_poisson", _known(L.ZeroInflatedPoisson), COUNTS),
+    Case("zero_inflated_negative_binomial", _learnt(L.ZeroInflatedNegativeBinomial, -0.5), COUNTS),
+    Case("hurdle_gamma", _learnt(L.HurdleGamma), AMOUNTS_OR_NONE),
+    Case("hurdle_lognormal", _learnt(L.HurdleLogNormal), AMOUNTS_OR_NONE),
     Case(
         "beta",
         _learnt(L.BetaProportions, 1.5),
@@ -92,6 +105,7 @@ CASES = [
     ),
     Case("softmax_mean", _known(L.SoftmaxMean, CLASSES), LABELS),
     Case("scaled_softmax", _known(L.ScaledSoftmax, CLASSES), LABELS),
+    Case("ordered", lambda replicas=(): L.OrderedClasses(CLASSES, replicas=replicas), LABELS),
     Case("sigmoids", _known(L.Sigmoids, CLASSES), LABELS),
     Case("direct_gaussian", _known(L.Direct, "gaussian"), REALS, lambda o: o, lambda o: 0.0),
     Case("direct_gamma", _known(L.Direct, "gamma"), AMOUNTS),
@@ -101,7 +115,7 @@ CASES = [
 ]
 NAMED = {case.name: case for case in CASES}
 by_name = pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
-TWO_LOSSES = ("heteroscedastic", "varying_lognormal")  # of the mean and of the noise
+TWO_LOSSES = ("heteroscedastic", "varying_lognormal", "varying_student_t")  # of the mean and of the noise
 OTHERS = (*TWO_LOSSES, "gaussian", "kl_to_target", "squared_error", "sigmoids")
 PROPER = [case for case in CASES if case.name not in OTHERS]  # their loss is -log p(y) of the prediction
 HEADS = [case for case in CASES if case.mean is not None]
@@ -274,7 +288,7 @@ def test_replicas_are_independent(case):
         assert loss.shape == (*replicas, ROWS)
         one = case.make()
         for parameter, values in zip(one.parameters(), likelihood.parameters(), strict=True):
-            assert values.shape == (*replicas, TARGETS)
+            assert values.shape == (*replicas, CLASSES - 1 if case.name == "ordered" else TARGETS)
             parameter.copy_(values[1, 2])
         alone = Moments(o.mean[1, 2], o.variance[1, 2])
         torch.testing.assert_close(loss[1, 2], one.loss(alone, case.y))

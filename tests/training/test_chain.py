@@ -34,6 +34,8 @@ TARGETS = {
         likelihoods.HeteroscedasticGaussian(1, initial_log_noise=-21.0),
         1e-5 * RNG.normal(size=(ROWS, 1)),
     ),
+    "heavy tails": (likelihoods.StudentTNoise(elbo=0.3), RNG.standard_t(2.5, size=(ROWS, 1))),
+    "varying heavy tails": (likelihoods.HeteroscedasticStudentT(2, elbo=0.3), RNG.standard_t(2.5, size=(ROWS, 2))),
     "gamma with ELBO": (likelihoods.GammaAmounts(elbo=0.3), RNG.gamma(2, size=(ROWS, 1))),
     "gamma": (likelihoods.GammaAmounts(), RNG.gamma(2, size=(ROWS, 1))),
     "counts": (likelihoods.NegativeBinomialCounts(), RNG.poisson(3, size=(ROWS, 1)).astype(float)),
@@ -43,7 +45,16 @@ TARGETS = {
         RNG.poisson(3, size=(ROWS, 2)).astype(float),
     ),
     "poisson with ELBO": (likelihoods.PoissonCounts(elbo=0.3), RNG.poisson(3, size=(ROWS, 1)).astype(float)),
+    "zeros": (likelihoods.ZeroInflatedPoisson(), RNG.poisson(1, size=(ROWS, 2)).astype(float)),
+    "zeros with ELBO": (
+        likelihoods.ZeroInflatedNegativeBinomial(2, elbo=0.3),
+        RNG.poisson(1, size=(ROWS, 2)).astype(float),
+    ),
+    "hurdle": (likelihoods.HurdleGamma(2, elbo=0.3), RNG.poisson(1, size=(ROWS, 2)) * RNG.gamma(2, size=(ROWS, 2))),
+    "shared hurdle": (likelihoods.HurdleLogNormal(), RNG.poisson(1, size=(ROWS, 2)) * RNG.gamma(2, size=(ROWS, 2))),
     "beta": (likelihoods.BetaProportions(), RNG.uniform(0.1, 0.9, size=(ROWS, 1))),
+    "ordered classes": (likelihoods.OrderedClasses(4), RNG.integers(4, size=ROWS)),
+    "two ordered classes": (likelihoods.OrderedClasses(2), RNG.integers(2, size=ROWS)),
     "classes": (likelihoods.ScaledSoftmax(4), RNG.integers(4, size=ROWS)),
 }
 PRIORS = [None, priors.EmpiricalBayes(), priors.IsotropicGaussian(3.0)]
@@ -155,8 +166,14 @@ SETTINGS = {
 }
 
 
+AT_ONCE = [
+    *("noise", "varying noise", "gamma with ELBO", "counts", "beta", "classes"),
+    *("heavy tails", "varying heavy tails", "zeros with ELBO", "hurdle", "ordered classes"),
+]
+
+
 @pytest.mark.parametrize("own_rows", [False, True], ids=["all rows", "own rows"])
-@pytest.mark.parametrize("name", ["noise", "varying noise", "gamma with ELBO", "counts", "beta", "classes"])
+@pytest.mark.parametrize("name", AT_ONCE)
 @pytest.mark.parametrize("setting", SETTINGS)
 def test_replicas_at_once_are_trained_as_by_autograd(name, setting, own_rows):
     one, y = TARGETS[name]
@@ -168,9 +185,10 @@ def test_replicas_at_once_are_trained_as_by_autograd(name, setting, own_rows):
     recipe = training.Recipe(**{"epochs": 2, "batch_size": 4, "learning_rate": 0.01, "seed": 3, **SETTINGS[setting]})
     ends = []
     for fused in (None, False):
-        likelihood = type(one)(4) if classes else type(one)(1, replicas=(replicas,))
+        own = {"replicas": (replicas,)} if [*one.parameters()] else {}
+        likelihood = type(one)(4 if classes else 1, **own)
         net = nn.mlp(
-            [5, 7, 6, likelihood.outputs(4 if classes else 1)],
+            [5, 7, 6, likelihood.outputs(4 if classes else y.shape[1])],
             replicas=(replicas,),
             generator=torch.Generator().manual_seed(1),
         )

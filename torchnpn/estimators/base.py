@@ -125,14 +125,15 @@ class NPNEstimator(BaseEstimator):  # type: ignore[misc]
     ) -> Sequential:
         """Layers whose outputs the likelihood takes; the kinks of the first start spread over the rows."""
         common: dict[str, Any] = {"replicas": replicas, "generator": generator}
-        sizes = [n_in, *self._layers, targets]
+        likelihood = self.likelihood_
+        sizes = [n_in, *self._layers, targets if likelihood.noise_apart else likelihood.outputs(targets)]
         network = mlp(sizes, activation=self.activation, dropout=float(self.dropout), **common)
         first, last = network[0], network[-1]
         assert isinstance(first, Linear) and first.bias is not None and isinstance(last, Linear)
         if len(sizes) > 2 and not first.bias.free[0].is_meta:
             with torch.no_grad():
                 first.bias.free[0].normal_(0, _BIAS_SPREAD, generator=generator)
-        if self.likelihood_.outputs(targets) == 2 * targets:  # one more for the noise of each target
+        if likelihood.noise_apart:  # one more for the noise of each target
             network[-1] = MeanAndNoise(last.in_features, targets, **common)
             network[-1].mean = last  # it starts, and is learnt, as with constant noise
         return network

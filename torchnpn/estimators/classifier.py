@@ -14,11 +14,11 @@ from sklearn.utils.multiclass import check_classification_targets
 from torchnpn.estimators import state
 from torchnpn.estimators.learning import all_or_nothing
 from torchnpn.estimators.predictive import ArrayVarianceParts, ClassPredictive
-from torchnpn.estimators.settings import short
+from torchnpn.estimators.settings import check_flag, short
 from torchnpn.estimators.supervised import SupervisedEstimator
 from torchnpn.estimators.targets import distinct_labels, places_among
 from torchnpn.estimators.validation import score_weight
-from torchnpn.likelihoods import Likelihood, ScaledSoftmax
+from torchnpn.likelihoods import Likelihood, OrderedClasses, ScaledSoftmax
 
 Array = NDArray[Any]
 _LEAST = np.finfo(np.float64).tiny
@@ -62,6 +62,8 @@ class NPNClassifier(ProbabilisticClassifier, SupervisedEstimator):
             for a mixture of twenty that check each other: features encoded by bins, four values of `kl_weight`, each
             network on four fifths of the rows, with the weights that make the rows left out most likely. It chooses
             `kl_weight`, `learning_rate`, `dropout`, `adversarial` and `n_estimators` by itself.
+        ordered: Whether the sorted labels have an order, as grades from 1 to 5 have: one latent quality and thresholds
+            between one class and the next then take the place of a logit for each class.
         missing: What NaN in X stands for: "marginal", the mean and variance of its feature in the training rows; or
             "conditional", those given the other values of its row, better where features say much about each other.
         dropout: Probability of dropping a hidden unit in training.
@@ -95,6 +97,7 @@ class NPNClassifier(ProbabilisticClassifier, SupervisedEstimator):
         activation: str = "relu",
         *,
         effort: str = "quick",
+        ordered: bool = False,
         missing: str = "marginal",
         dropout: float = 0.0,
         adversarial: float = 0.0,
@@ -107,11 +110,16 @@ class NPNClassifier(ProbabilisticClassifier, SupervisedEstimator):
         random_state: Any = None,
         verbose: int = 0,
     ) -> None:
-        self.hidden, self.activation, self.effort = hidden, activation, effort
+        self.hidden, self.activation = hidden, activation
+        self.effort, self.ordered = effort, ordered
         self.missing, self.dropout, self.adversarial = missing, dropout, adversarial
         self.kl_weight, self.learning_rate = kl_weight, learning_rate
         self.batch_size, self.max_epochs, self.n_estimators = batch_size, max_epochs, n_estimators
         self.device, self.random_state, self.verbose = device, random_state, verbose
+
+    def _check_settings(self) -> None:
+        super()._check_settings()
+        check_flag("ordered", self.ordered)
 
     # Learning ----------------------------------------------------------------------------------------------------
 
@@ -150,8 +158,13 @@ class NPNClassifier(ProbabilisticClassifier, SupervisedEstimator):
         if len(self.classes_) < 2:
             raise ValueError(f"A classifier expects at least two classes, got one class: {self.classes_.tolist()}.")
         self._learn_inputs(X, weight)
-        self._start(seen, self._width, len(self.classes_), ScaledSoftmax(len(self.classes_)))
+        self._start(seen, self._width, len(self.classes_), self._likelihood())
         return self._numbers(y)
+
+    def _likelihood(self) -> Likelihood:
+        if self.ordered:
+            return OrderedClasses(len(self.classes_), replicas=self._replicas)
+        return ScaledSoftmax(len(self.classes_))
 
     def _numbers(self, y: Array) -> Array:
         """Labels as numbers from zero."""
@@ -190,4 +203,4 @@ class NPNClassifier(ProbabilisticClassifier, SupervisedEstimator):
 
     def _read_target(self, plain: dict[str, Any], arrays: dict[str, Any]) -> tuple[Likelihood, int]:
         self.classes_ = state.checked_labels(plain.get("classes"))
-        return ScaledSoftmax(len(self.classes_)), len(self.classes_)
+        return self._likelihood(), len(self.classes_)

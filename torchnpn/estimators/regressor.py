@@ -32,9 +32,11 @@ class NPNRegressor(RegressorMixin, SupervisedEstimator):  # type: ignore[misc]
     training mean and variance of its feature. Sparse X is scaled, not centred.
 
     Args:
-        family: What the target is: "gaussian" (any number), "gamma" (positive amounts), "lognormal" (positive
-            amounts over several powers of ten), "poisson" or "negative_binomial" (counts, the second with more spread
-            than chance gives), "beta" (proportions).
+        family: What the target is: "gaussian" (any number), "student_t" (any number, with outliers), "gamma" (positive
+            amounts), "lognormal" (positive amounts over several powers of ten), "hurdle_gamma" or "hurdle_lognormal"
+            (the same with zeros), "poisson" or "negative_binomial" (counts, the second with more spread than chance
+            gives), "zero_inflated_poisson" or "zero_inflated_negative_binomial" (counts where many rows cannot be but
+            0), "beta" (proportions).
         hidden: Units of each hidden layer; None chooses one layer by the number of rows: of 50 units, or of 100 from
             20,000 rows on.
         activation: Name of a map, such as "relu", "tanh", "silu".
@@ -42,9 +44,9 @@ class NPNRegressor(RegressorMixin, SupervisedEstimator):  # type: ignore[misc]
             long, for a mixture of twenty that check each other: two hidden layers on features encoded by bins, four
             values of `kl_weight`, each network on four fifths of the rows, with the weights that make the rows left out
             most likely. It chooses `kl_weight`, `learning_rate`, `dropout` and `n_estimators` by itself.
-        noise: For the families "gaussian" and "lognormal": "varying", to learn how the noise depends on the features,
-            or "constant". The mean, of the log for the second, is learnt in the same way either way; the other families
-            have a spread of their own.
+        noise: For the families "gaussian", "student_t" and "lognormal": "varying", to learn how the noise depends on
+            the features, or "constant". The mean, of the log for the last, is learnt in the same way either way; the
+            other families have a spread of their own.
         missing: What NaN in X stands for: "marginal", the mean and variance of its feature in the training rows; or
             "conditional", those given the other values of its row, better where features say much about each other.
         dropout: Probability of dropping a hidden unit in training.

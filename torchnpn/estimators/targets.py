@@ -49,11 +49,12 @@ def in_network_units(likelihood: Likelihood, y: Array, units: Units) -> Array:
     is_share = likelihood.support is constraints.unit_interval
     is_positive = is_share or likelihood.support is constraints.positive
     wrong = ~(np.abs(t) <= _LARGEST_STANDARDISED)
-    if is_positive:
-        wrong |= t < _LEAST_POSITIVE
+    has_zeros = likelihood.support is constraints.nonnegative
+    if is_positive or has_zeros:
+        wrong |= (t < _LEAST_POSITIVE) & ((t != 0) | is_positive)
     if wrong.any():
         row, column = np.argwhere(wrong)[0]
-        low = f"from {_LEAST_POSITIVE:g} " if is_positive else ""
+        low = f"from {_LEAST_POSITIVE:g} " if is_positive else f"of 0 or from {_LEAST_POSITIVE:g} " if has_zeros else ""
         unit = " times their spread" if units.shift.any() else " times their mean" if (units.scale != 1).any() else ""
         high = 1.0 if is_share else _LARGEST_STANDARDISED
         raise ValueError(

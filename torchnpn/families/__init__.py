@@ -15,11 +15,14 @@ from torchnpn.families.inverse_gamma import InverseGamma
 from torchnpn.families.inverse_gaussian import InverseGaussian
 from torchnpn.families.log_normal import LogNormal
 from torchnpn.families.negative_binomial import NegativeBinomial
+from torchnpn.families.parametric import Parametric
 from torchnpn.families.pareto import Pareto
 from torchnpn.families.poisson import Poisson
 from torchnpn.families.rayleigh import Rayleigh
 from torchnpn.families.scale_mixture import GaussianScaleMixture
+from torchnpn.families.student_t import StudentT
 from torchnpn.families.weibull import Weibull
+from torchnpn.families.zero_inflated import ZeroInflated
 
 __all__ = [
     "BY_NAME",
@@ -35,10 +38,13 @@ __all__ = [
     "InverseGaussian",
     "LogNormal",
     "NegativeBinomial",
+    "Parametric",
     "Pareto",
     "Poisson",
     "Rayleigh",
+    "StudentT",
     "Weibull",
+    "ZeroInflated",
     "kl",
     "resolve",
 ]

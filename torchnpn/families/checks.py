@@ -13,7 +13,7 @@ from torchnpn._torch import has_values
 from torchnpn.moments import Moments
 
 if TYPE_CHECKING:
-    from torchnpn.families.base import ExponentialFamily
+    from torchnpn.families.parametric import Parametric
 
 
 class Domain(NamedTuple):
@@ -37,7 +37,7 @@ _BELOW_1 = constraints.half_open_interval(0.0, 1.0)
 PROBABILITY_BELOW_1 = Domain("in [0, 1)", _BELOW_1, PROBABILITY_HINT)
 
 
-def make_tensors(member: ExponentialFamily) -> None:
+def make_tensors(member: Parametric) -> None:
     """Turn numbers and arrays of `member` into tensors; a known constant, which has a default, may stay a number."""
     family = type(member)
     for name in member.__match_args__:
@@ -48,7 +48,7 @@ def make_tensors(member: ExponentialFamily) -> None:
             object.__setattr__(member, name, value)
 
 
-def check_parameters(member: ExponentialFamily) -> None:
+def check_parameters(member: Parametric) -> None:
     """Check types, shapes and values of the fields."""
     name = type(member).__name__
     parameters = {parameter: getattr(member, parameter) for parameter in member.__match_args__}
@@ -60,14 +60,14 @@ def check_parameters(member: ExponentialFamily) -> None:
         _check_value(name, parameter, parameters[parameter], domain)
 
 
-def check_known(family: type[ExponentialFamily], known: dict[str, Tensor | float]) -> None:
+def check_known(family: type[Parametric], known: dict[str, Tensor | float]) -> None:
     """Check the values of known constants; those that a family does not have are for Python to refuse."""
     for parameter, domain in zip(family.__match_args__, family.domain, strict=bool(family.domain)):
         if parameter in known:
             _check_value(family.__name__, parameter, known[parameter], domain)
 
 
-def check_moments(family: type[ExponentialFamily], x: Moments) -> None:
+def check_moments(family: type[Parametric], x: Moments) -> None:
     """Check that `x` can be the moments of some random variable."""
     name = f"{family.__name__}.from_moments"
     if not isinstance(x, Moments):
@@ -84,11 +84,11 @@ def check_moments(family: type[ExponentialFamily], x: Moments) -> None:
         require(valid, x.variance, f"{name} expects a finite variance ≥ 0", POSITIVE_HINT)
 
 
-def check_positive_mean(family: type[ExponentialFamily], x: Moments) -> None:
+def check_positive_mean(family: type[Parametric], x: Moments) -> None:
     require(x.mean > 0, x.mean, f"{family.__name__}.from_moments expects a mean > 0", POSITIVE_HINT)
 
 
-def check_kept(family: type[ExponentialFamily], mean: Tensor, wanted: Tensor) -> None:
+def check_kept(family: type[Parametric], mean: Tensor, wanted: Tensor) -> None:
     """Raise where the nearest member of a positive family has another mean: its parameters are out of range."""
     if family.support is constraints.real:
         return

@@ -9,18 +9,20 @@ from typing import Any
 import numpy as np
 import torch
 from torch import Tensor
+from torch.distributions import constraints
 
 from torchnpn.families import crps, quantiles
-from torchnpn.families.base import ExponentialFamily
 from torchnpn.families.categorical import Categorical
 from torchnpn.families.distribution import Distribution
 from torchnpn.families.gaussian import Gaussian
+from torchnpn.families.parametric import Parametric
 from torchnpn.families.tails import Array, Tails
 from torchnpn.finite import clamped
 from torchnpn.metrics import normal_mixture_crps
 from torchnpn.moments import Moments
 
 _TURNS = (0.01, 0.5, 0.99, 1 - 1e-4, 1 - 1e-7)  # where a distribution function turns; the upper tail may be long
+_LOWER_TURNS = (1e-7, 1e-4)  # of variables of any sign, whose lower tail may be long, too
 _SPACING = 1 << 12  # of a quantile, in float64 numbers: one part in 10¹²
 
 
@@ -34,7 +36,7 @@ class Mixture:
     (tensor(0.), tensor(2.))
     """
 
-    members: ExponentialFamily  # with tensors of shape (K, *batch_shape)
+    members: Parametric  # with tensors of shape (K, *batch_shape)
     weights: Tensor | None = None  # (K,) above zero, with a sum of one
 
     def __post_init__(self) -> None:
@@ -117,7 +119,8 @@ class Mixture:
         if isinstance(members, Gaussian):
             m, s = members._numpy()
             return torch.as_tensor(normal_mixture_crps(m, np.sqrt(s), _float64(y), w)).to(members.device, dtype)
-        low, *turns, high = (_float64(members.quantile(q)) for q in (crps.TAIL, *_TURNS, 1 - crps.TAIL))
+        inner_levels = (*_LOWER_TURNS, *_TURNS) if members.support is constraints.real else _TURNS
+        low, *turns, high = (_float64(members.quantile(q)) for q in (crps.TAIL, *inner_levels, 1 - crps.TAIL))
         with np.errstate(all="ignore"):
             if members.support.is_discrete:
                 apart = crps.disagreement_on_counts(self._cdfs, w, low.min(0), high.max(0))
@@ -158,7 +161,7 @@ def mixed(distribution: Distribution, weights: Tensor | None = None) -> Mixture 
     if isinstance(distribution, Categorical):
         probs = distribution.probs
         return Categorical(probs.mean(0) if weights is None else torch.tensordot(weights.to(probs), probs, 1))
-    if not isinstance(distribution, ExponentialFamily):
+    if not isinstance(distribution, Parametric):
         raise TypeError(f"mixed expects a member of a family, or classes, got {type(distribution).__name__}.")
     return Mixture(distribution, weights)
 

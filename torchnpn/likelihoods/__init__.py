@@ -5,12 +5,16 @@ from torchnpn.likelihoods.base import Likelihood, VarianceParts, mixture_parts
 from torchnpn.likelihoods.classification import ScaledSoftmax, Sigmoids, SoftmaxMean
 from torchnpn.likelihoods.counts import NegativeBinomialCounts, PoissonCounts
 from torchnpn.likelihoods.gaussian import GaussianNoise, HeteroscedasticGaussian
+from torchnpn.likelihoods.hurdle import HurdleGamma, HurdleLogNormal
 from torchnpn.likelihoods.log_normal import HeteroscedasticLogNormal, LogNormalAmounts
+from torchnpn.likelihoods.ordered import OrderedClasses
 from torchnpn.likelihoods.paper import Direct, KLToTarget, SquaredError
 from torchnpn.likelihoods.positive import GammaAmounts
 from torchnpn.likelihoods.proportions import BetaProportions
+from torchnpn.likelihoods.student_t import HeteroscedasticStudentT, StudentTNoise
 from torchnpn.likelihoods.targets import Units
 from torchnpn.likelihoods.words import BernoulliPoisson, CrossEntropy, GammaWords, PoissonRate
+from torchnpn.likelihoods.zero_inflated import ZeroInflatedNegativeBinomial, ZeroInflatedPoisson
 
 __all__ = [
     "BY_NAME",
@@ -24,19 +28,26 @@ __all__ = [
     "GaussianNoise",
     "HeteroscedasticGaussian",
     "HeteroscedasticLogNormal",
+    "HeteroscedasticStudentT",
+    "HurdleGamma",
+    "HurdleLogNormal",
     "KLToTarget",
     "Likelihood",
     "LogNormalAmounts",
     "Mixture",
     "NegativeBinomialCounts",
+    "OrderedClasses",
     "PoissonCounts",
     "PoissonRate",
     "ScaledSoftmax",
     "Sigmoids",
     "SoftmaxMean",
     "SquaredError",
+    "StudentTNoise",
     "Units",
     "VarianceParts",
+    "ZeroInflatedNegativeBinomial",
+    "ZeroInflatedPoisson",
     "mixed",
     "mixture_parts",
 ]

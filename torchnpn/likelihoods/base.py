@@ -13,7 +13,7 @@ from torch.distributions import constraints
 from torch.distributions.constraints import Constraint
 
 from torchnpn._torch import has_values
-from torchnpn.families import Distribution, ExponentialFamily, checks, mean_and_variance, zero_if_point
+from torchnpn.families import Distribution, Parametric, checks, mean_and_variance, zero_if_point
 from torchnpn.finite import clamped
 from torchnpn.kernels import cpu
 from torchnpn.likelihoods import targets
@@ -82,10 +82,12 @@ class Likelihood(nn.Module):
     name: ClassVar[str] = ""  # `family=` of NPNRegressor and `--family`; without one it is for networks of your own
     words: ClassVar[str] = ""  # what such a target is, as the command says it
     support: ClassVar[Constraint] = constraints.real  # where targets lie
-    predicts: ClassVar[type[ExponentialFamily] | None] = None  # the family of its predictions
+    predicts: ClassVar[type[Parametric] | None] = None  # the family of its predictions
     mostly_noise: ClassVar[bool] = False  # as amounts, counts and proportions are, however much is known of them
     separable: ClassVar[bool] = False
     """Whether the loss is a sum over targets of terms with one output each: wide outputs then train in parts."""
+    noise_apart: ClassVar[bool] = False
+    """Whether the second half of the outputs is a noise that forms no features, so that `nn.MeanAndNoise` is last."""
     varying_noise: ClassVar[type[Likelihood] | None] = None
     """The same kind of target with a noise that depends on the features, if there is one."""
     gains_from_steps: ClassVar[bool] = False  # whether large tables gain from longer training
@@ -114,8 +116,8 @@ class Likelihood(nn.Module):
         return unchanged(y, weight)
 
     @staticmethod
-    def start(y: Array, weight: Array | None) -> Array:  # (rows, targets) in units, (rows,) -> (targets,)
-        """Latent value at which the output starts: that of the best constant prediction, or near it."""
+    def start(y: Array, weight: Array | None) -> Array:  # (rows, targets) in units, (rows,) -> (outputs,)
+        """Latent values at which the outputs start, those of a noise apart aside: of the best constant, or near it."""
         return np.zeros(y.shape[1])
 
     def least_kl(self) -> float | Array:

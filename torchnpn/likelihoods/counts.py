@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 from typing import ClassVar
 
@@ -26,7 +27,7 @@ from torchnpn.moments import Moments
 
 NEAR_POISSON = 1e-8  # relative variance added to all rates: a negative binomial this close to Poisson has its digits
 LOG_RATE_VARIANCE = 4.0  # of a log rate
-_LIMITS = cpu.losses.CountLimits(LOG_MEAN, LOG_VARIANCE, LOG_RATE_VARIANCE, NEAR_POISSON)
+LIMITS = cpu.losses.CountLimits(LOG_MEAN, LOG_VARIANCE, LOG_RATE_VARIANCE, NEAR_POISSON)
 _BELOW_ONE = 1 - torch.finfo(torch.float64).eps  # the largest p, reached for v μ above 4e15 only
 
 
@@ -81,16 +82,20 @@ class PoissonCounts(Likelihood):
         return VarianceParts.of(mean**2 * torch.expm1(s), mean + mean**2 * torch.exp(s) * self.overdispersion)
 
     def closed_form(self) -> cpu.ClosedForm:
-        return partial(cpu.losses.counts, elbo=self.elbo, limits=_LIMITS)
+        return partial(cpu.losses.counts, elbo=self.elbo, limits=LIMITS)
 
     def _row_loss(self, o: Moments, y: Tensor) -> Tensor:
-        predictive = -self.predict(o).log_prob(y)
+        return of_rows(self.losses(o, y), o)
+
+    def losses(self, o: Moments, y: Tensor, observed: Callable[[Tensor], Tensor] = lambda log_prob: log_prob) -> Tensor:
+        """Loss of each target; `observed` makes the log probability of what is seen from that of the count."""
+        predictive = -observed(self.predict(o).log_prob(y))
         if not self.elbo:
-            return of_rows(predictive, o)
+            return predictive
         log_mean, s = _log_rate(o)
         at_mean = _counts(log_mean, (0.0 * log_mean + self.overdispersion) + NEAR_POISSON)
-        bound = 0.5 * y.double() * s - at_mean.log_prob(y)
-        return of_rows((1 - self.elbo) * predictive + self.elbo * bound, o)
+        bound = 0.5 * y.double() * s - observed(at_mean.log_prob(y))
+        return (1 - self.elbo) * predictive + self.elbo * bound
 
 
 def _log_rate(o: Moments) -> tuple[Tensor, Tensor]:

@@ -22,6 +22,7 @@ from torchnpn.likelihoods.base import (
     learnt_parameter,
     of_rows,
     share_of_elbo,
+    wide_latent,
 )
 from torchnpn.likelihoods.guards import LOG_VARIANCE, is_ordinary, soft_clamp, widened
 from torchnpn.likelihoods.targets import standardised
@@ -88,6 +89,10 @@ class GaussianNoise(Likelihood):
             return rows
         return of_rows(self._losses(widened(m), widened(s), widened(y), widened(self.log_noise)), o)
 
+    def losses(self, o: Moments, y: Tensor) -> Tensor:
+        """Loss of each target, in float64."""
+        return self._losses(*wide_latent(o), widened(y), widened(self.log_noise))
+
     def _losses(self, m: Tensor, s: Tensor, y: Tensor, log_noise: Tensor) -> Tensor:
         """Loss of each target."""
         noise = torch.exp(soft_clamp(log_noise, LOG_VARIANCE)).unsqueeze(-2)
@@ -116,6 +121,7 @@ class HeteroscedasticGaussian(GaussianNoise):
 
     name = ""  # `GaussianNoise` leads to it
     separable = False
+    noise_apart = True
 
     def outputs(self, targets: int) -> int:
         return 2 * targets

@@ -23,6 +23,7 @@ from torchnpn.moments import Moments
 LOG_MEAN = 30.0  # means of amounts and counts are taken as they are from 1e-13 to 1e13
 LOG_VARIANCE = 20.0  # noise variances and precisions from 2e-9 to 5e8, relative variances up to 5e8
 FAR = 1e100  # float64 numbers beyond are drawn back to it: their squares, and quotients of these, would overflow
+FOLDED_MEAN, FOLDED_VARIANCE, FOLDED_SCALE = 15.0, 4.0, 3.0
 _MOST_VARIANCE = 1e30  # of a logit: beyond, nothing is known about the answer
 _ORDINARY = 1e24  # a loss below has residuals below 1e17, and no gradient above 1e33
 _ROWS = 2.0**-20  # of the largest number: a loss of so many rows can still be summed
@@ -49,6 +50,17 @@ def logit(m: Tensor, s: Tensor) -> Moments:
     """
     s = soft_clamp(s, _MOST_VARIANCE)
     return Moments(soft_clamp(m, torch.sqrt(2500 + 90 * s)), s)
+
+
+def folded(m: Tensor, s: Tensor) -> Moments:
+    """The logit N(m, s), with a variance of at most 4 and within ±15 (`soft_clamp`), of nearly the same probability.
+
+    For s > 4 it is N(m √(7/(s + 3)), 4): E σ is right to 0.003. Sums over few nodes then give its moments, and
+    "surely" is a ten-millionth.
+    """
+    excess = (s - FOLDED_VARIANCE).clamp_min(0.0)
+    shrunk = m * torch.rsqrt(1 + excess / (FOLDED_VARIANCE + FOLDED_SCALE))
+    return Moments(soft_clamp(shrunk, FOLDED_MEAN), s - excess)
 
 
 def sigmoid_parts(x: Moments) -> tuple[Tensor, Tensor, Tensor]:

@@ -78,6 +78,11 @@ class LogNormalAmounts(Likelihood):
     def closed_form(self) -> cpu.ClosedForm:
         return cpu.losses.of_logarithm(self.logarithm.closed_form())
 
+    def losses(self, o: Moments, y: Tensor) -> Tensor:
+        """Loss of each target, in float64."""
+        log_y = torch.log(y.double())
+        return self.logarithm.losses(o, log_y) + log_y
+
     def _row_loss(self, o: Moments, y: Tensor) -> Tensor:
         log_y = torch.log(y.double())
         of_logs = self.logarithm.loss(o, log_y.to(torch.promote_types(o.mean.dtype, torch.float32)))
@@ -96,6 +101,7 @@ class HeteroscedasticLogNormal(LogNormalAmounts):
 
     name = ""  # `LogNormalAmounts` leads to it
     separable = False
+    noise_apart = True
     of_logarithm = HeteroscedasticGaussian
 
 

@@ -76,14 +76,18 @@ class GammaAmounts(Likelihood):
         return partial(cpu.losses.gamma, elbo=self.elbo, log_mean_limit=LOG_MEAN, limit=LOG_VARIANCE)
 
     def _row_loss(self, o: Moments, y: Tensor) -> Tensor:
+        return of_rows(self.losses(o, y), o)
+
+    def losses(self, o: Moments, y: Tensor) -> Tensor:
+        """Loss of each target, in float64."""
         m, s = wide_latent(o)
         predictive = -self.predict(Moments(m, s)).log_prob(y)
         if not self.elbo:
-            return of_rows(predictive, o)
+            return predictive
         k, log_y = 1 / self.dispersion, torch.log(y.double())
         relative = torch.exp(soft_clamp(log_y - m + 0.5 * s, LOG_MEAN))
         bound = k * (m - torch.log(k) + relative) - (k - 1) * log_y + torch.lgamma(k)
-        return of_rows((1 - self.elbo) * predictive + self.elbo * bound, o)
+        return (1 - self.elbo) * predictive + self.elbo * bound
 
 
 def log_normal(o: Moments) -> tuple[Tensor, Tensor]:

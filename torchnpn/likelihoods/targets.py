@@ -14,6 +14,7 @@ from torch.distributions.constraints import Constraint
 from torchnpn.families import checks
 
 Array = NDArray[Any]
+_QUARTILE = 0.6744897501960817  # of the standard normal distribution
 _LEAST_MEAN = 1e-3  # whose logarithm is a start: all counts may be zero
 
 
@@ -28,7 +29,12 @@ class SupportWords(NamedTuple):
 WORDS = {
     constraints.real: SupportWords("that are finite", "numbers", "Drop rows without a target."),
     constraints.positive: SupportWords(
-        "> 0", "numbers above 0", "Targets of any sign need a Gaussian likelihood; zeros need one for counts."
+        "> 0",
+        "numbers above 0",
+        "Targets of any sign need a Gaussian likelihood; zeros need one for counts, or a hurdle beside amounts.",
+    ),
+    constraints.nonnegative: SupportWords(
+        "≥ 0", "numbers from 0", "Targets of any sign need a Gaussian or a Student-t likelihood."
     ),
     constraints.nonnegative_integer: SupportWords(
         "that are counts 0, 1, 2, …",
@@ -103,6 +109,19 @@ def standardised(y: Array, weight: Array | None) -> Units:
     return Units(mean, np.where(std > rounding, std, np.maximum(1.0, rounding)))
 
 
+def robust(y: Array, weight: Array | None) -> Units:
+    """t has median 0, and half of it lies within ±0.6745, as of a Gaussian with variance 1.
+
+    Where half of the numbers are one and the same, the mean distance from the median takes the place of the quartiles'.
+    """
+    low, median, high = (_quantile(y, q, weight) for q in (0.25, 0.5, 0.75))
+    spread = (high - low) / (2 * _QUARTILE)
+    away = np.average(np.abs(y - median), axis=0, weights=weight)
+    rounding = 1e-12 * np.abs(median)  # what it leaves of a constant target is no spread
+    spread = np.where(spread > rounding, spread, away)
+    return Units(median, np.where(spread > rounding, spread, np.maximum(1.0, rounding)))
+
+
 def relative(y: Array, weight: Array | None) -> Units:
     """t has mean 1, and zero stays zero."""
     mean = np.average(y, axis=0, weights=weight)
@@ -118,3 +137,13 @@ def log_of_mean(y: Array, weight: Array | None) -> Array:
     """Where a latent log mean starts."""
     logs: Array = np.log(np.maximum(np.average(y, axis=0, weights=weight), _LEAST_MEAN))
     return logs
+
+
+def _quantile(y: Array, q: float, weight: Array | None) -> Array:  # (rows, targets) -> (targets,)
+    """The smallest number with at least the share q of the weight up to it."""
+    order = np.argsort(y, axis=0, kind="stable")
+    weights = np.ones(len(y)) if weight is None else weight
+    reached = np.cumsum(weights[order], axis=0)  # (rows, targets)
+    first = (reached >= q * reached[-1]).argmax(0)
+    found: Array = np.take_along_axis(y, np.take_along_axis(order, first[None], 0), 0)[0]
+    return found

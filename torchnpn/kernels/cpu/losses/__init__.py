@@ -1,0 +1,34 @@
+"""Losses of likelihoods and their gradients in closed form, in numpy: what training a small chain calls at each step.
+
+Each function takes latent means and variances (*replicas, batch, outputs), targets, the share w of each row in the
+loss, and what the likelihood has learnt, (*replicas, targets). It gives None where latents are beyond the limits of the
+likelihood, or numbers beyond float32: the caller then asks autograd. Tests hold these formulas and those of
+`torchnpn.likelihoods` together.
+"""
+
+from torchnpn.kernels.cpu.losses.amounts import gamma, hurdle
+from torchnpn.kernels.cpu.losses.classes import scaled_softmax
+from torchnpn.kernels.cpu.losses.gradient import ClosedForm, LossGradient
+from torchnpn.kernels.cpu.losses.heavy_tails import student_t, varying_student_t
+from torchnpn.kernels.cpu.losses.noise import gaussian, of_logarithm, varying_gaussian
+from torchnpn.kernels.cpu.losses.ordered import ordered_classes
+from torchnpn.kernels.cpu.losses.rates import CountLimits, counts, zero_inflated_counts
+from torchnpn.kernels.cpu.losses.shares import beta
+
+__all__ = [
+    "ClosedForm",
+    "CountLimits",
+    "LossGradient",
+    "beta",
+    "counts",
+    "gamma",
+    "gaussian",
+    "hurdle",
+    "of_logarithm",
+    "ordered_classes",
+    "scaled_softmax",
+    "student_t",
+    "varying_gaussian",
+    "varying_student_t",
+    "zero_inflated_counts",
+]
