@@ -94,6 +94,36 @@ def test_density_and_distribution_function(case):
 
 
 @every_case
+def test_weights_say_how_often_a_member_is_there(case):
+    """A member of weight 2/K is one that is there twice among K."""
+    count = len(case.parameters)
+    twice = case._replace(parameters=[*case.parameters, case.parameters[0]]).mixture
+    weights = torch.tensor([2.0, *[1.0] * (count - 1)], dtype=torch.float64) / (count + 1)
+    weighted = Mixture(case.mixture.members, weights)
+    for ours, theirs in ((weighted.mean, twice.mean), (weighted.variance, twice.variance)):
+        np.testing.assert_allclose(ours, theirs, rtol=1e-9)
+    for y in case.around():
+        for what in ("log_prob", "cdf", "crps"):
+            np.testing.assert_allclose(
+                getattr(weighted, what)(y), getattr(twice, what)(y), rtol=1e-7, atol=1e-9, err_msg=what
+            )
+    for q in (0.01, 0.4, 0.99):
+        np.testing.assert_allclose(weighted.quantile(q), twice.quantile(q), rtol=1e-7)
+
+
+def test_draws_come_from_members_by_their_weights():
+    apart = families.Gaussian(torch.tensor([-100.0, 100.0]), torch.ones(2))
+    draws = Mixture(apart, torch.tensor([0.2, 0.8])).sample(20_000, torch.Generator().manual_seed(0))
+    np.testing.assert_allclose((draws > 0).double().mean(), 0.8, atol=0.015)
+
+
+@pytest.mark.parametrize("weights", [[0.5, 0.6], [1.0, 0.0], [1.0], [1.5, -0.5], [float("nan"), 0.5]])
+def test_wrong_weights_are_refused(weights):
+    with pytest.raises(ValueError, match="2 weights above zero with a sum of one"):
+        Mixture(families.Gaussian(torch.zeros(2), torch.ones(2)), torch.tensor(weights))
+
+
+@every_case
 @pytest.mark.parametrize("q", [1e-6, 0.05, 0.3, 0.6, 0.95, 1 - 1e-6])
 def test_quantile(case, q):
     found = case.mixture.quantile(q).item()

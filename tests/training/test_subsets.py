@@ -69,8 +69,19 @@ def test_other_subsets_are_refused(subsets, message):
         run(network(), dataset(), subsets)
 
 
-def test_subsets_need_rows_in_memory_without_weights():
+def test_subsets_need_rows_in_memory():
     with pytest.raises(ValueError, match="not a DataLoader"):
         run(network(), DataLoader(TensorDataset(*dataset()), batch_size=4), SUBSETS)
-    with pytest.raises(ValueError, match="do not go together"):
-        run(network(), (*dataset(), torch.ones(ROWS)), SUBSETS)
+
+
+def test_rows_of_a_subset_keep_their_weights():
+    """A weight of zero is a row that is not there, in a subset as in all rows."""
+    (x, y), weight = dataset(), torch.ones(ROWS)
+    alone = [next(row for row in SUBSETS[k].tolist() if row not in SUBSETS[1 - k]) for k in range(REPLICAS)]
+    weight[alone] = 0.0
+    without = torch.stack([SUBSETS[k][SUBSETS[k] != alone[k]] for k in range(REPLICAS)])
+    weighted, fewer = network(), network()
+    run(weighted, (x, y, weight), SUBSETS, batch_size=KEPT)
+    run(fewer, (x, y), without, batch_size=KEPT)
+    for ours, theirs in zip(weighted.parameters(), fewer.parameters(), strict=True):
+        torch.testing.assert_close(ours, theirs, rtol=1e-4, atol=1e-5)

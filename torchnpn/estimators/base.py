@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import copy
+import math
 from collections.abc import Iterable
 from functools import partial
 from typing import Any, Self
 
+import numpy as np
 import torch
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
@@ -15,6 +17,7 @@ from torch import Tensor
 from torch.optim import Optimizer
 
 from torchnpn.estimators import state
+from torchnpn.estimators.bins import Bins
 from torchnpn.estimators.forward import outputs
 from torchnpn.estimators.inputs import Inputs
 from torchnpn.estimators.learning import Member, Plan, Progress, new_network, ramp, reporter, train_members
@@ -30,8 +33,9 @@ from torchnpn.estimators.settings import (
     seed_of,
 )
 from torchnpn.estimators.validation import checked_rows, checked_variance
+from torchnpn.families import Distribution
 from torchnpn.io import checks
-from torchnpn.likelihoods import Likelihood, VarianceParts, mixture_parts
+from torchnpn.likelihoods import Likelihood, VarianceParts, mixed, mixture_parts
 from torchnpn.moments import Moments
 from torchnpn.nn import ACTIVATIONS, Linear, MeanAndNoise, Sequential, member, mlp, replicas_of
 from torchnpn.priors import EmpiricalBayes
@@ -66,6 +70,8 @@ class NPNEstimator(BaseEstimator):  # type: ignore[misc]
     _seed: int
     _rows_seen: float
     _averages: list[dict[str, Any]]  # of Adam, between calls of partial_fit; one for each trainee
+    _bins: Bins | None = None  # that stand beside the features
+    _weights: Tensor | None = None  # of members in the mixture; None where all count the same
     _steps: int = 10_000  # of training, after which sets of every size have settled
     _most_epochs: int = 1_000
 
@@ -97,7 +103,8 @@ class NPNEstimator(BaseEstimator):  # type: ignore[misc]
     @property
     def _replicas(self) -> tuple[int, ...]:
         """Leading dimensions of the tensors of network and likelihood."""
-        return () if self.n_estimators == 1 else (int(self.n_estimators),)
+        members = int(self.n_estimators) if self._weights is None else len(self._weights)
+        return () if members == 1 else (members,)
 
     @property
     def _layers(self) -> list[int]:
@@ -109,7 +116,7 @@ class NPNEstimator(BaseEstimator):  # type: ignore[misc]
         resolve_device(self.device)
         self._seed, self.likelihood_ = seed_of(self.random_state), likelihood
         sizes = [n_in, *self._layers, likelihood.outputs(targets)]
-        check_network_size(sizes, self._plan(rows).batch_size, self.n_estimators)
+        check_network_size(sizes, self._plan(rows).batch_size, math.prod(self._replicas))
         self.network_ = new_network(partial(self._build, n_in, targets), self._replicas, self._seed)
         self.history_, self._rows_seen, self._averages = History(), 0.0, []
 
@@ -139,23 +146,32 @@ class NPNEstimator(BaseEstimator):  # type: ignore[misc]
         return likelihood.least_kl()
 
     def _train(
-        self, x: Any, y: Any, weight: Array | None, progress: Progress | None, subsets: Array | None = None
+        self,
+        x: Any,
+        y: Any,
+        weight: Array | None,
+        progress: Progress | None,
+        subsets: Array | None = None,
+        kl_weight: float | Array | None = None,
     ) -> None:
-        """All epochs, from the start."""
+        """All epochs, from the start; with one weight of the KL, or one for each of the networks."""
+        wanted = self.kl_weight if kl_weight is None else kl_weight
         rows = y.shape[0] if subsets is None else subsets.shape[1]  # that one network sees
         plan = self._plan(rows)
 
         def recipe(trained: Member, k: int, count: int) -> Recipe:
-            kl_weight = ramp(self.kl_weight, partial(self._least_kl, trained.likelihood))
+            kl_weight = ramp(wanted, partial(self._least_kl, trained.likelihood))
             return self._recipe(trained.seed, plan.batch_size, epochs=plan.epochs, kl_weight=kl_weight)
 
         report = partial(reporter, type(self).__name__, plan.epochs, progress, bool(self.verbose))
-        prior = EmpiricalBayes() if self.kl_weight else None
-        self.history_ = self._train_members((x, y, weight), prior, recipe, report, subsets)
+        prior = EmpiricalBayes() if np.any(wanted) else None
+        self.history_ = self._train_members((x, y, weight), prior, recipe, report, subsets, np.ndim(wanted) > 0)
         self._rows_seen = rows if weight is None else float(weight.sum())
 
     def _train_on(self, x: Any, y: Any, weight: Array | None) -> None:
         """One pass over more rows, from where the weights are; the KL counts once over all rows seen."""
+        if self._weights is not None:
+            raise ValueError('partial_fit goes with effort="quick": with "best", each member left out other rows.')
         before = self.network_, self.likelihood_
         self.network_, self.likelihood_ = copy.deepcopy(before)  # the old ones stay as they are
         rows = len(y) if weight is None else float(weight.sum())
@@ -205,15 +221,25 @@ class NPNEstimator(BaseEstimator):  # type: ignore[misc]
     def _latent(self, X: Any, X_variance: Any = None, modules: int | None = None) -> Moments:
         """Moments of the network's output, or that of its first modules, (*replicas, rows, outputs), in float64."""
         check_is_fitted(self, "network_")
-        X = checked_rows(self, X, reset=False)
-        return outputs(self.network_, self.inputs_.moments(X, checked_variance(X_variance, X)), modules)
+        return outputs(self.network_, self._inputs(checked_rows(self, X, reset=False), X_variance), modules)
+
+    def _inputs(self, X: Any, X_variance: Any) -> Any:  # (rows, features) -> (rows, inputs of the network)
+        """Rows that have been checked, as the network takes them."""
+        z = self.inputs_.moments(X, checked_variance(X_variance, X))
+        return z if self._bins is None else self._bins.beside(z)
+
+    def _mixed(self, members: Distribution) -> Distribution:
+        """What all members together predict."""
+        return mixed(members, self._weights) if replicas_of(self.network_) else members
 
     @torch.no_grad()
     def _variance_parts(self, X: Any, X_variance: Any) -> VarianceParts:
         """Parts of the predictive variance, of one network or of all members."""
         o = self._latent(X, X_variance)
         parts = self.likelihood_.variance_parts(o)
-        return mixture_parts(parts, self.likelihood_.predict(o).mean) if replicas_of(self.network_) else parts
+        if not replicas_of(self.network_):
+            return parts
+        return mixture_parts(parts, self.likelihood_.predict(o).mean, self._weights)
 
     # Model files -------------------------------------------------------------------------------------------------
 
@@ -227,6 +253,10 @@ class NPNEstimator(BaseEstimator):  # type: ignore[misc]
             **self._plain_target(),
         }
         arrays: dict[str, Any] = self.inputs_.to_arrays()
+        if self._weights is not None:
+            arrays |= {"weights": self._weights.numpy()}
+        if self._bins is not None:
+            arrays |= self._bins.to_arrays()
         for prefix, module in (("network.", self.network_), ("likelihood.", self.likelihood_)):
             arrays |= {prefix + name: value.detach().cpu() for name, value in module.state_dict().items()}
         return plain, {**arrays, **self._target_arrays()}
@@ -239,13 +269,29 @@ class NPNEstimator(BaseEstimator):  # type: ignore[misc]
         model._rows_seen = checks.not_negative("rows_seen", plain.get("rows_seen"))
         model.history_, model._averages = History(), []
         model.inputs_ = Inputs.from_arrays(arrays, model.n_features_in_)
+        model._read_mixture(arrays)
         with torch.device("meta"):
             model.likelihood_, targets = model._read_target(plain, arrays)
-            network = model._build(model.n_features_in_, targets, replicas=model._replicas)
+            network = model._build(model._width, targets, replicas=model._replicas)
         model.network_ = state.load_module(network, arrays, "network.")
         state.load_module(model.likelihood_, arrays, "likelihood.")
         state.check_complete(plain, arrays, model)
         return model
+
+    def _read_mixture(self, arrays: dict[str, Any]) -> None:
+        """Take up bins and the weights of members, where a file has them."""
+        if "weights" in arrays:
+            weights = checks.array("weights", arrays, (np.asarray(arrays["weights"]).size,))
+            if not ((weights > 0).all() and abs(weights.sum() - 1) < 1e-6):
+                raise ValueError("weights should be above zero, with a sum of one")
+            self._weights = torch.from_numpy(weights)
+        if "bins.feature" in arrays:
+            self._bins = Bins.from_arrays(arrays, self.n_features_in_)
+
+    @property
+    def _width(self) -> int:
+        """Inputs of the network."""
+        return self.n_features_in_ + (0 if self._bins is None else len(self._bins.feature))
 
     def _plain_target(self) -> dict[str, Any]:
         """What is known of the target, as plain values."""

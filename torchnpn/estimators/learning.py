@@ -80,10 +80,10 @@ def regression_steps(rows: int) -> int:
     return min(max(least + 2 * (rows - least), least), most)
 
 
-def ramp(kl_weight: float, least: Callable[[], float | Array]) -> Ramp:
+def ramp(kl_weight: float | Array, least: Callable[[], float | Array]) -> Ramp:
     """β rises twentyfold over the first 80 % of training, and is never below a share `least` of its end.
 
-    Where `least` gives a share for each replica, so does the ramp.
+    Where there is a weight or a share for each replica, so does the ramp.
 
     Low at first, so that structure is found before units are pruned; but where much of the target is noise there is
     little to find and much to overfit, and `least` keeps it up.
@@ -151,8 +151,9 @@ def train_members(
     recipe: Callable[[Member, int, int], Recipe],
     report: Callable[[int, int], Callable[[History], None] | None] = lambda k, members: None,
     subsets: Array | None = None,
+    at_once: bool = False,
 ) -> History:
-    """Train a network, or the members of an ensemble where that is faster one by one; the mean of their histories.
+    """Train a network, or the members of an ensemble, on a CPU one by one; the mean of their histories.
 
     Args:
         whole: What is trained, in place.
@@ -162,11 +163,12 @@ def train_members(
         recipe: The recipe of what is trained in the k-th of so many trainings.
         report: What is called after each epoch of the k-th of so many trainings.
         subsets: (members, n) numbers of the rows that each member may see.
+        at_once: Whether members train at once on a CPU, too: a recipe may then have a number for each of them.
     """
     network, likelihood, seed = whole
     network.to(device)
     replicas, every = replicas_of(network), [whole]
-    if apart := bool(replicas) and trains_one_by_one(device):
+    if apart := bool(replicas) and not at_once and trains_one_by_one(device):
         every = [Member(member(network, k), member(likelihood, k), seed + k) for k in range(replicas[0])]
     together = subsets if replicas and not apart else None
     histories = []
@@ -186,5 +188,5 @@ def train_members(
 
 
 def trains_one_by_one(device: torch.device) -> bool:
-    """Whether members train faster one after the other than all at once: on a CPU, which one network fills."""
+    """Whether members train one after the other: on a CPU, where each is then what it would be alone."""
     return device.type == "cpu"

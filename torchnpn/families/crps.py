@@ -6,8 +6,8 @@ It is in the units of y, and the absolute error of a certain prediction; smaller
 files of the families. Where a distribution is normal to more digits than the difference of large numbers in its closed
 form would leave, the score is that of the normal distribution.
 
-The score of an equal mixture is the mean of its members' scores less what they disagree on: with V(x) the variance of
-F_k(x) over the members k,  ∫ (mean F_k - 1{y ≤ x})² dx = mean ∫ (F_k - 1{y ≤ x})² dx - ∫ V(x) dx.
+The score of a mixture is the mean of its members' scores, by their weights, less what they disagree on: with V(x) the
+variance of F_k(x) over the members k,  ∫ (mean F_k - 1{y ≤ x})² dx = mean ∫ (F_k - 1{y ≤ x})² dx - ∫ V(x) dx.
 """
 
 from __future__ import annotations
@@ -62,11 +62,12 @@ def by_counting(tails: Callable[[Array], Tails], y: Array, low: Array, high: Arr
     return np.asarray(below + above + np.maximum(low - y, 0.0) + np.maximum(y - 1 - high, 0.0))
 
 
-def disagreement(cdf: Callable[[Array], Array], breaks: Array) -> Array:
+def disagreement(cdf: Callable[[Array], Array], weights: Array, breaks: Array) -> Array:
     """∫ V(x) dx of a mixture of densities, by ten Gauss-Legendre nodes between each two of the breaks.
 
     Args:
         cdf: From (rows,) numbers to the (members, rows) probabilities of less.
+        weights: (members, 1) of the members.
         breaks: (breaks, rows) rising numbers for each row: an end below which no member has mass, places where the
             members' distribution functions turn, and an end above.
     """
@@ -74,13 +75,18 @@ def disagreement(cdf: Callable[[Array], Array], breaks: Array) -> Array:
     for low, high in itertools.pairwise(breaks):
         half = 0.5 * high - 0.5 * low
         for node, weight in zip(_NODES, _WEIGHTS, strict=True):
-            total += half * weight * cdf((0.5 * low + 0.5 * high) + node * half).var(0)
+            total += half * weight * _variance(cdf((0.5 * low + 0.5 * high) + node * half), weights)
     return total
 
 
-def disagreement_on_counts(cdf: Callable[[Array], Array], low: Array, high: Array) -> Array:
+def disagreement_on_counts(cdf: Callable[[Array], Array], weights: Array, low: Array, high: Array) -> Array:
     """Σ V(k) of a mixture of counts, over all counts between two for each row outside which no member has mass."""
-    return _sum(lambda k: cdf(k).var(0), low, high)
+    return _sum(lambda k: _variance(cdf(k), weights), low, high)
+
+
+def _variance(x: Array, weights: Array) -> Array:
+    """Over the members."""
+    return np.asarray((weights * (x - (weights * x).sum(0)) ** 2).sum(0))
 
 
 def rising_half(x: Array) -> Array:

@@ -53,15 +53,16 @@ class VarianceParts(NamedTuple):
         return VarianceParts(*(clamped(part * scale**2) for part in self))
 
 
-def mixture_parts(parts: VarianceParts, means: Tensor) -> VarianceParts:
+def mixture_parts(parts: VarianceParts, means: Tensor, weights: Tensor | None = None) -> VarianceParts:
     """Variance of a mixture and its parts: what members disagree on is epistemic, since more data would settle it.
 
     Args:
         parts: Of the members, (K, …).
         means: Of the members' predictive distributions, (K, …).
+        weights: Of the members, (K,); equal ones if there are none.
     """
-    epistemic = mean_and_variance(parts.epistemic)[0] + mean_and_variance(means)[1]
-    aleatoric = mean_and_variance(parts.aleatoric)[0]
+    epistemic = mean_and_variance(parts.epistemic, weights)[0] + mean_and_variance(means, weights)[1]
+    aleatoric = mean_and_variance(parts.aleatoric, weights)[0]
     return VarianceParts.of(*(clamped(part, means.dtype) for part in (epistemic, aleatoric)))
 
 

@@ -39,7 +39,7 @@ def crps_mixture_gaussian(means: ArrayLike, stds: ArrayLike, y: ArrayLike) -> Ar
     require("crps_mixture_gaussian", stds > 0, "stds", stds, "> 0")
     if means.ndim != y.ndim + 1:
         raise ValueError(f"crps_mixture_gaussian expects means (members, rows), got {means.shape} for y {y.shape}.")
-    return normal_mixture_crps(means, stds, y)
+    return normal_mixture_crps(means, stds, y, np.full((len(means), *[1] * y.ndim), 1 / len(means)))
 
 
 def normal_crps(mean: Array, std: Array, y: Array) -> Array:
@@ -48,14 +48,13 @@ def normal_crps(mean: Array, std: Array, y: Array) -> Array:
         return _score(_mean_distance(saturated(y - mean), std) - std / _ROOT_PI)
 
 
-def normal_mixture_crps(means: Array, stds: Array, y: Array) -> Array:
-    """`crps_mixture_gaussian`, std ≥ 0, of arguments that have been checked."""
-    members = len(means)
+def normal_mixture_crps(means: Array, stds: Array, y: Array, weights: Array) -> Array:
+    """The same with weights (members, 1, …) and std ≥ 0, of arguments that have been checked."""
     with np.errstate(over="ignore"):
-        to_y = (_mean_distance(y - means, stds) / members).sum(0)
+        to_y = (weights * _mean_distance(y - means, stds)).sum(0)
         apart = np.zeros(np.broadcast_shapes(means.shape[1:], y.shape))
-        for mean, std in zip(means, stds, strict=True):  # pairs of one member at a time: no array of all pairs
-            apart += (_mean_distance(mean - means, np.hypot(std, stds)) / members).sum(0) / members
+        for mean, std, w in zip(means, stds, weights, strict=True):  # pairs of one member at a time: not all at once
+            apart += w * (weights * _mean_distance(mean - means, np.hypot(std, stds))).sum(0)
         return _score(to_y - 0.5 * apart)
 
 

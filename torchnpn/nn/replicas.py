@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Sequence
-from typing import TypeVar
+from typing import Any, TypeVar
 
+import numpy as np
 import torch
 from torch import nn
 
@@ -40,6 +41,15 @@ def member(module: M, k: int) -> M:
         for name, parameter in list(part.named_parameters(recurse=False)):
             setattr(part, name, nn.Parameter(parameter.detach()[k].clone(), parameter.requires_grad))
     return alone
+
+
+def with_members(module: M, which: Sequence[int] | np.ndarray[Any, Any]) -> M:
+    """Some of the replicas of a network or a likelihood, in memory of their own."""
+    fewer = copy.deepcopy(module)
+    for part in fewer.modules():
+        for name, parameter in list(part.named_parameters(recurse=False)):
+            setattr(part, name, nn.Parameter(parameter.detach()[which].clone(), parameter.requires_grad))
+    return fewer
 
 
 @torch.no_grad()

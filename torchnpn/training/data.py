@@ -77,15 +77,17 @@ class Rows:
         least, most = int(chosen.min()), int(chosen.max())
         if not 0 <= least <= most < self.count:
             raise ValueError(f"subsets expects row numbers from 0 to {self.count - 1}, got {least} to {most}.")
-        if self.weight is not None:
-            raise ValueError("subsets and weights of rows do not go together. Leave one of them out.")
         same = copy.copy(self)
         same.subsets, same.count = chosen.to(self.y.device, torch.int64), chosen.shape[1]
         return same
 
     @property
     def total_weight(self) -> float:
-        return float(self.count if self.weight is None else self.weight.sum())
+        """Of the rows that are seen: by one network, or on average by each replica."""
+        if self.weight is None:
+            return float(self.count)
+        seen = self.weight if self.subsets is None else self.weight[self.subsets].sum(-1).mean()
+        return float(seen.sum())
 
     def steps(self, batch_size: int) -> int:
         return -(-self.count // batch_size)
