@@ -58,12 +58,12 @@ class NPNClassifier(ProbabilisticClassifier, SupervisedEstimator):
     Args:
         hidden: Units of each hidden layer.
         activation: Name of a map, such as "relu", "tanh", "silu".
+        ordered: Whether the sorted labels have an order, as grades from 1 to 5 have: one latent quality and thresholds
+            between one class and the next then take the place of a logit for each class.
         effort: "quick" for the networks that the other settings describe; or "best", which takes several times as long,
             for a mixture of twenty that check each other: features encoded by bins, four values of `kl_weight`, each
             network on four fifths of the rows, with the weights that make the rows left out most likely. It chooses
             `kl_weight`, `learning_rate`, `dropout`, `adversarial` and `n_estimators` by itself.
-        ordered: Whether the sorted labels have an order, as grades from 1 to 5 have: one latent quality and thresholds
-            between one class and the next then take the place of a logit for each class.
         missing: What NaN in X stands for: "marginal", the mean and variance of its feature in the training rows; or
             "conditional", those given the other values of its row, better where features say much about each other.
         dropout: Probability of dropping a hidden unit in training.
@@ -96,8 +96,8 @@ class NPNClassifier(ProbabilisticClassifier, SupervisedEstimator):
         hidden: tuple[int, ...] = (50,),
         activation: str = "relu",
         *,
-        effort: str = "quick",
         ordered: bool = False,
+        effort: str = "quick",
         missing: str = "marginal",
         dropout: float = 0.0,
         adversarial: float = 0.0,
@@ -111,7 +111,7 @@ class NPNClassifier(ProbabilisticClassifier, SupervisedEstimator):
         verbose: int = 0,
     ) -> None:
         self.hidden, self.activation = hidden, activation
-        self.effort, self.ordered = effort, ordered
+        self.ordered, self.effort = ordered, effort
         self.missing, self.dropout, self.adversarial = missing, dropout, adversarial
         self.kl_weight, self.learning_rate = kl_weight, learning_rate
         self.batch_size, self.max_epochs, self.n_estimators = batch_size, max_epochs, n_estimators
