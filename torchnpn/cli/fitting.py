@@ -55,14 +55,6 @@ class Candidate(NamedTuple):
         return tables.nll_of(self.figures).model
 
 
-class Attempt(NamedTuple):
-    """What to try where the usual settings fail."""
-
-    words: str
-    family: str
-    settings: dict[str, Any]
-
-
 def fit(options: FitOptions) -> None:
     """Fit, and write the model and the report."""
     _check_device(options.device)
@@ -92,9 +84,8 @@ def fit(options: FitOptions) -> None:
         say(note, style=WARNING if record.is_worse else NOTE)
     say(f"Model:  {options.out}")
     if options.report:
-        findings = fit_report.Findings(read.found, read.left_out, read.kind, best.outcome, importance)
         with _warnings_as_notes():
-            text = fit_report.html(fitted, findings)
+            text = fit_report.html(fitted, read.kind, best.outcome, importance, read.found, read.left_out)
         with writing(beside := options.out.with_suffix(".html")), whole_file(beside) as file:
             file.write(text.encode())
         say(f"Report: {beside}")
@@ -113,14 +104,14 @@ def _best(
     }
     best = first = _fitted(target, settings, learn, held_out, bar("Training"))
     tried = []
-    for attempt in _attempts(target, options.hidden):
+    for words, family, changed in _attempts(target):
         if not tables.is_worse(best.figures):
             break
-        tried.append(attempt.words)
-        simpler = dataclasses.replace(target, family=attempt.family)
-        other = _fitted(simpler, {**settings, **attempt.settings}, learn, held_out, bar("Training again"))
+        tried.append(words)
+        simpler = dataclasses.replace(target, family=family)
+        other = _fitted(simpler, {**settings, **changed}, learn, held_out, bar("Training again"))
         if other.nll < best.nll:
-            best, kept = other, attempt.words
+            best, kept = other, words
     if not tried:
         return best, []
     usual = f"The usual settings did worse on the held-out rows than the baseline (NLL {_nll(first)})"
@@ -137,15 +128,15 @@ def _best(
     return best, notes
 
 
-def _attempts(target: tables.Target, hidden: tuple[int, ...] | None) -> list[Attempt]:
-    """What a person would try next: a stronger prior, then also a simpler model."""
+def _attempts(target: tables.Target) -> list[tuple[str, str, dict[str, Any]]]:
+    """What a person would try next, in words, with family and settings: a stronger prior, then also a simpler model."""
     strong = {"kl_weight": _STRONG_PRIOR.get(target.family, 10.0)}
     family = target.family if target.is_class else target.likelihood.simpler or target.family
     noise = {"noise": "constant"} if family == "gaussian" else {}
     simple = f"a linear model{'' if family == target.family else f' of family {family}'}"
     return [
-        Attempt("a stronger prior", target.family, strong),
-        Attempt(f"{simple} with a stronger prior", family, {**strong, **noise, "hidden": ()}),
+        ("a stronger prior", target.family, strong),
+        (f"{simple} with a stronger prior", family, {**strong, **noise, "hidden": ()}),
     ]
 
 

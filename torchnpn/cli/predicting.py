@@ -6,7 +6,7 @@ import sys
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -22,29 +22,10 @@ _MANY_CLASSES, _TOP = 20, 5
 _MARKS = {".": "point", ",": "comma"}
 
 
-class Encoded(NamedTuple):
-    """Rows of a file, and the inputs that a model makes of them."""
-
-    model: tables.TableModel  # which reads numbers as the file writes them
-    batch: pa.RecordBatch
-    X: NDArray[np.float32]  # (rows, inputs)
-    first_row: int
-
-
 def predict(
     model_path: Path, data: Path, out: Path, level: float, keep: list[str] | None, top: int | None, raw: bool
 ) -> None:
-    """Write the table with predictions.
-
-    Args:
-        model_path: From `npn fit`.
-        data: The table.
-        out: Where to.
-        level: Of the intervals.
-        keep: Columns of the table to write too; None for all.
-        top: How many of the most likely classes to write, 0 for all; None decides by their number.
-        raw: Write text cells of a CSV file as they are.
-    """
+    """Write the table with predictions, beside those of its columns that `keep` names, or all of them for None."""
     to_csv = out == STDOUT or table_files.written_format(out) == "csv"
     fitted, table = _opened(model_path, data)
     kept = _kept_columns(table, keep)
@@ -120,15 +101,18 @@ def _opened(model_path: Path, data: Path) -> tuple[tables.TableModel, table_file
 
 def _encoded(
     model: tables.TableModel, table: table_files.Table, batches: Iterable[pa.RecordBatch]
-) -> Iterator[Encoded]:
-    """Batches of a table as a model reads them; notes what is unlike the rows that it was trained on."""
+) -> Iterator[tuple[tables.TableModel, pa.RecordBatch, NDArray[np.float32], int]]:
+    """The model that reads numbers as the file writes them, and batches with their inputs and their first row's number.
+
+    Notes what is unlike the rows that the model was trained on.
+    """
     row, far = 1, None
     for batch in batches:
         if row == 1:
             model = _for_file(model, table, batch)
         X = model.schema.encode(batch, row)
         far = far or next(model.schema.far_outside(X, row), None)
-        yield Encoded(model, batch, X, row)
+        yield model, batch, X, row
         row += batch.num_rows
     _warn_far_outside(far, table)
 
