@@ -40,7 +40,10 @@ def predict(
                 fail(f"the input already has a column {min(taken)!r}. Leave it out with --keep or --bare.")
             if to_csv:
                 columns = {name: table_files.csv_cells(batch[name], name, raw) for name in kept}
-                new = {name: table_files.csv_cells(_few_digits(x), name, raw) for name, x in predicted.items()}
+                new = {
+                    name: table_files.csv_cells(pa.array(table_files.rounded(x)), name, raw)
+                    for name, x in predicted.items()
+                }
             else:
                 numbers = {one.name: one for one in model.schema.columns if isinstance(one, tables.Number)}
                 columns = {name: _as_number(batch[name], numbers.get(name)) for name in kept}
@@ -162,10 +165,6 @@ def _warn_far_outside(far: tables.FarOutside | None, table: table_files.Table) -
         f"note: {table.label}: {shown(far.column.name)} is {value} in row {far.row:,}, far outside the training "
         f"values ({low} to {high}). Check units and decimal marks; predictions for such rows are unreliable."
     )
-
-
-def _few_digits(values: NDArray[Any]) -> pa.Array:
-    return pa.array(table_files.rounded(values) if values.dtype.kind == "f" else values)
 
 
 def _as_number(column: pa.Array, read: tables.Number | None) -> pa.Array:

@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from torchnpn._text import shown
-from torchnpn.table_files.errors import TableError
+from torchnpn.table_files.formats import TableError
 from torchnpn.table_files.numerals import (
     COMMA,
     MARKS,
@@ -230,7 +230,7 @@ def survey(
     Args:
         table: The file.
         drop: Columns not to look at.
-        progress: Called with the share of the file that is read.
+        progress: Takes the share that is read.
         decimal: The decimal mark, "." or ","; None finds out for each column.
         missing: Words for missing cells, beside the usual ones.
         numbers: Columns that are numbers though they have leading zeros.
@@ -322,13 +322,7 @@ def _style_notes(how: str, columns: list[Column]) -> list[str]:
 
 
 def column_numbers(found: pa.Array, name: str, first_row: int, notation: Notation | None = None) -> NDArray[np.float64]:
-    """Cells of a column of numbers, NaN where missing.
-
-    Args:
-        found: From `cells`.
-        name: Of the column, for errors.
-        first_row: Number of the first of these rows in the file.
-        notation: How they are written.
+    """Cells of a column of numbers, found by `cells`, NaN where missing.
 
     Raises:
         TableError: A cell is text or infinite.

@@ -8,8 +8,7 @@ import tempfile
 from pathlib import Path
 from typing import IO, Any, cast
 
-from torchnpn.table_files.errors import TableError
-from torchnpn.table_files.formats import ending_of
+from torchnpn.table_files.formats import TableError, ending_of
 
 STDIN = Path("-")
 _CHUNK = 1 << 20
