@@ -73,18 +73,11 @@ def download(
     most: int = MOST_BYTES,
     clock: Clock | None = None,
 ) -> bytes:
-    """The bytes at `url`.
+    """The bytes at `url`, at most `most`, which must hash to `sha256`; None leaves that check to the caller.
 
-    Args:
-        url: The address, `http://…` or `https://…`.
-        sha256: What they must hash to; None leaves the check to the caller.
-        progress: Called as `progress(bytes so far, bytes in all or None)`.
-        most: How many bytes there may be; more are refused as soon as they are announced, or come.
-        clock: When to give up; by default after `Patience.usual()`, beginning now.
-
-    Raises:
-        DownloadError: If the address cannot be reached, the answer breaks off, takes too long or is too large, or the
-            bytes are others.
+    `progress` takes bytes so far and bytes in all, None where unknown. Without a clock the usual patience begins now. A
+    DownloadError says that the address cannot be reached, that the answer breaks off, takes too long or is too large,
+    or that the bytes are others.
     """
     clock = Clock(Patience.usual()) if clock is None else clock
     _check_address(url)

@@ -84,13 +84,9 @@ class Architecture:
         return PoissonRate() if self.loss == "poisson" else SquaredError()
 
     def network(self, x: Counts, means: NDArray[np.float64], variance: float, seed: int) -> Sequential:
-        """The network before training.
+        """The network before training, started on scaled documents, its outputs at `means` (terms,) of the targets.
 
-        Args:
-            x: Scaled documents, by which it is started.
-            means: (terms,) of the targets, where the outputs start.
-            variance: Of the weights, see `start_gaussian_` and `start_positive_`.
-            seed: Of the weights.
+        The variance of the weights is explained in `start_gaussian_` and `start_positive_`.
         """
         generator = torch.Generator().manual_seed(seed)
         network = self.layers(x.shape[1], generator)

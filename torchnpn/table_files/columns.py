@@ -225,7 +225,7 @@ def survey(
     missing: Sequence[str] = (),
     numbers: Collection[str] = (),
 ) -> Survey:
-    """Read the whole file once.
+    """Read the whole file once, but for the columns in `drop`.
 
     Args:
         table: The file.

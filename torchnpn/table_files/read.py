@@ -81,14 +81,10 @@ class Table:
 
 
 def open_table(path: Path, names: Sequence[str] = ()) -> Table:
-    """Look at a file's header, and at how it is written.
+    """Look at a file's header, and at how it is written; "-" is standard input.
 
-    Args:
-        path: .csv, .tsv (also .gz), .parquet or .xlsx; "-" is standard input.
-        names: Columns that are expected; column_1, column_2, … say that the file has no header.
-
-    Raises:
-        TableError: It is empty, not what its name says, or has two columns of one name.
+    Of the columns that are expected in `names`, column_1, column_2, … say that the file has no header. A TableError
+    says that it is empty, not what its name says, or has two columns of one name.
     """
     if is_pipe(path):
         file = spooled(path)
