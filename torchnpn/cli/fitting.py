@@ -57,7 +57,7 @@ class Candidate(NamedTuple):
 
 def fit(options: FitOptions) -> None:
     """Fit, and write the model and the report."""
-    _check_device(options.device)
+    _check_device(options.settings["device"])
     with bars() as bar:
         read, rows = _read(options, bar("Reading"))
     _check_size(options, read)
@@ -69,7 +69,7 @@ def fit(options: FitOptions) -> None:
         fail(f"the target {read.target.name!r} differs in too few rows to learn from some and test on others.")
     say(f"Learning from {_rows(len(learn.y))}; {len(held_out.y):,} are held out for testing.")
     with bars() as bar, _warnings_as_notes():
-        best, notes = _best(options, read.target, learn, held_out, bar)
+        best, notes = _best(options.settings, read.target, learn, held_out, bar)
         record = tables.Record(printable(read.table.name), len(learn.y), len(held_out.y), best.figures, tuple(notes))
         fitted = tables.TableModel(read.schema, best.target, best.estimator, record)
         if options.report:
@@ -92,16 +92,13 @@ def fit(options: FitOptions) -> None:
 
 
 def _best(
-    options: FitOptions, target: tables.Target, learn: tables.Rows, held_out: tables.Rows, bar: Callable[[str], Any]
+    settings: dict[str, Any],
+    target: tables.Target,
+    learn: tables.Rows,
+    held_out: tables.Rows,
+    bar: Callable[[str], Any],
 ) -> tuple[Candidate, list[str]]:
     """The model with the usual settings; others beside it where it is worse than the baseline."""
-    settings = {
-        **({} if options.hidden is None else {"hidden": options.hidden}),
-        "max_epochs": options.epochs,
-        "n_estimators": options.members,
-        "device": options.device,
-        "random_state": options.seed,
-    }
     best = first = _fitted(target, settings, learn, held_out, bar("Training"))
     tried = []
     for words, family, changed in _attempts(target):
@@ -225,10 +222,11 @@ def _check_device(device: str) -> None:
 
 
 def _check_size(options: FitOptions, read: Data) -> None:
-    sizes = [read.schema.width, *(options.hidden or ()), max(len(read.target.classes), 1)]
-    weights = options.members * sum(math.prod(pair) for pair in pairwise(sizes))
+    members, hidden = options.settings["n_estimators"], options.settings.get("hidden", ())
+    sizes = [read.schema.width, *hidden, max(len(read.target.classes), 1)]
+    weights = members * sum(math.prod(pair) for pair in pairwise(sizes))
     if weights > _MOST_WEIGHTS:
-        networks = "one network" if options.members == 1 else f"{options.members} networks"
+        networks = "one network" if members == 1 else f"{members} networks"
         fail(
             f"{networks} of {' - '.join(map(str, sizes))} units would have {weights:,} weights; expected at most "
             f"{_MOST_WEIGHTS:,}. Choose a smaller --hidden or fewer --members."
