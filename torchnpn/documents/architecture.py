@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from torch import nn
 
 from torchnpn.documents.counts import Counts, present, row_max, row_sum
-from torchnpn.documents.layers import Identity, Masking, SaturatingKL, WordLinear
+from torchnpn.documents.layers import Masking, SaturatingKL, WordLinear
 from torchnpn.documents.start import start_gaussian_, start_positive_
 from torchnpn.likelihoods import (
     BernoulliPoisson,
@@ -115,7 +115,7 @@ class Architecture:
 
     def _activation(self) -> nn.Module:
         if self.activation == "identity":
-            return Identity()
+            return nn.Identity()  # with positive weights and no biases: a nonnegative matrix factorisation
         if self.activation == "saturating_kl":
             return SaturatingKL(self.tau)
         return Saturating(self.family, self.tau) if self.activation == "saturating" else ACTIVATIONS[self.activation]()

@@ -68,13 +68,6 @@ class WordLinear(Linear):
         return sparse_linear.linear(x, Moments(W_m, (1 + k) * W_s + k * W_m**2), bias)
 
 
-class Identity(nn.Module):
-    """v(x) = x: with positive weights and no biases the network is a nonnegative matrix factorisation."""
-
-    def forward(self, o: Moments | Tensor) -> Moments:
-        return as_moments(o)
-
-
 class SaturatingKL(nn.Module):
     """Poisson neurons with v(x) = r (1 - exp(-τ x)), their rate by the paper's KL map instead of c = m.
 
