@@ -54,10 +54,15 @@ def build(description: Any, tensors: Mapping[str, Tensor]) -> Module:
     The module is made without memory first. Weights take their place only if names and shapes agree, so that no
     description can ask for more memory than its tensors take already.
     """
+    return load_weights_(without_memory(description), tensors)
+
+
+def without_memory(description: Any) -> Module:
+    """The module of a description, with tensors that have a shape alone; a ValueError where there cannot be one."""
     _check_count(description)
     module = _made(description, 0)
     check_sizes(module)
-    return load_weights_(module, tensors)
+    return module
 
 
 def load_weights_(module: M, tensors: Mapping[str, Tensor], dtype: torch.dtype | None = None) -> M:
@@ -92,12 +97,6 @@ def weights(module: Module) -> dict[str, Tensor]:
     return state
 
 
-def check(description: Any) -> None:
-    """Raise a ValueError for what is not a description that `describe` gives."""
-    _check_count(description)
-    check_sizes(_made(description, 0))
-
-
 def lines(description: Mapping[str, Any], indent: str = "") -> list[str]:
     """A line of text for each module of a description."""
     arguments = {name: value for name, value in description.items() if name not in ("type", "layers") and value != []}
@@ -124,7 +123,6 @@ def _check_count(description: Any) -> None:
 
 
 def _made(description: Any, depth: int) -> Module:
-    """The module of a description, with tensors that have a shape and take no memory."""
     name = checks.mapping("a module", description).get("type")
     if not isinstance(name, str) or name not in BY_NAME:
         raise ValueError(f"there is no module {checks.shown(name)} in npn.nn or npn.likelihoods")

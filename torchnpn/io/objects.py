@@ -119,7 +119,7 @@ def _outline(description: Any) -> tuple[list[str], set[str]]:
     """Lines about an object, and the names of its families."""
     name = _type(description)
     if name not in _CLASSES:
-        modules.check(description)
+        modules.without_memory(description)
         return modules.lines(description), modules.families_of(description)
     plain = checks.mapping(f"{name}'s values", description.get("plain"))
     if "estimator" in plain:  # what a table model holds
