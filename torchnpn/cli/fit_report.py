@@ -100,37 +100,29 @@ def _number_sections(model: tables.TableModel, outcome: tables.NumberOutcome) ->
     )
     by_chance = 0.31 / np.sqrt(len(outcome.y))
     return [
-        report.Section(
+        _section(
             "Predicted and true values",
             f"Of the held-out rows, {covered:.1%} lie inside their 90% intervals. Each row has an interval of its own: "
             f"wide where the model is uncertain, narrow where it is certain.{whole}",
-            pictures=[
-                _picture(
-                    "First: predicted against true values with intervals. Second: rows by their predicted mean.",
-                    "First: predictions against true values; on the dashed line the two are equal. Second: the same "
-                    "rows, sorted by their predicted mean. Rows in the other colour lie outside their interval.",
-                    plots.prediction_intervals,
-                    *(outcome.y, outcome.mean, outcome.low, outcome.high),
-                    name=model.target.name,
-                )
-            ],
+            "First: predicted against true values with intervals. Second: rows by their predicted mean.",
+            "First: predictions against true values; on the dashed line the two are equal. Second: the same "
+            "rows, sorted by their predicted mean. Rows in the other colour lie outside their interval.",
+            plots.prediction_intervals,
+            *(outcome.y, outcome.mean, outcome.low, outcome.high),
+            name=model.target.name,
         ),
-        report.Section(
+        _section(
             "Are the predicted distributions calibrated?",
             "If they are, a tenth of the true values lie below their predicted 10% quantiles, half below the predicted "
             f"medians, and so on. Here these shares differ by {off:.1%} on average; with this number of rows, chance "
             f"alone makes about {by_chance:.1%}.",
-            pictures=[
-                _picture(
-                    "First: share of true values below each predicted quantile. Second: histogram of their levels.",
-                    "First: a calibrated model follows the dashed line. Second: how many true values lie at "
-                    "each level of their predicted distribution. A flat histogram means that the intervals are "
-                    "calibrated. If it is higher at both ends, they are too narrow; if it is higher in the middle, "
-                    "they are too wide. The grey band is what chance alone explains.",
-                    plots.calibration_plot,
-                    outcome.pit,
-                )
-            ],
+            "First: share of true values below each predicted quantile. Second: histogram of their levels.",
+            "First: a calibrated model follows the dashed line. Second: how many true values lie at "
+            "each level of their predicted distribution. A flat histogram means that the intervals are "
+            "calibrated. If it is higher at both ends, they are too narrow; if it is higher in the middle, "
+            "they are too wide. The grey band is what chance alone explains.",
+            plots.calibration_plot,
+            outcome.pit,
         ),
     ]
 
@@ -142,19 +134,15 @@ def _class_sections(model: tables.TableModel, outcome: tables.ClassOutcome) -> l
     kept = metrics.risk_coverage(right, uncertainty)
     half = (len(right) + 1) // 2
     return [
-        report.Section(
+        _section(
             "Are the probabilities calibrated?",
             "Of all rows predicted with a probability of 80%, 80% should be right. The closer the points are to the "
             "dashed line, the better the probabilities.",
-            pictures=[
-                _picture(
-                    "First: accuracy by confidence. Second: how many rows there are of each confidence.",
-                    "First: held-out rows, grouped by confidence (the probability of the predicted class). Second: how "
-                    "many rows there are in each group.",
-                    plots.reliability_diagram,
-                    *metrics.reliability(outcome.probs, outcome.y, outcome.bins),
-                )
-            ],
+            "First: accuracy by confidence. Second: how many rows there are of each confidence.",
+            "First: held-out rows, grouped by confidence (the probability of the predicted class). Second: how "
+            "many rows there are in each group.",
+            plots.reliability_diagram,
+            *metrics.reliability(outcome.probs, outcome.y, outcome.bins),
         ),
         report.Section(
             "Does its uncertainty show its mistakes?",
@@ -177,15 +165,11 @@ def _class_sections(model: tables.TableModel, outcome: tables.ClassOutcome) -> l
                 ),
             ],
         ),
-        report.Section(
-            "Which classes it confuses",
-            "Rows are true classes, columns are predicted ones. Everything off the diagonal is a mistake.",
-            pictures=[_confusion(model.target.classes, outcome.y, guessed)],
-        ),
+        _confusion(model.target.classes, outcome.y, guessed),
     ]
 
 
-def _confusion(classes: tuple[str, ...], y: Array, guessed: Array) -> report.Picture:
+def _confusion(classes: tuple[str, ...], y: Array, guessed: Array) -> report.Section:
     """The most frequent classes; a matrix of all would be too fine to read."""
     counts = np.bincount(y, minlength=len(classes))
     chosen = np.sort(np.argsort(-counts, kind="stable")[:_MOST_LABELS])
@@ -193,7 +177,9 @@ def _confusion(classes: tuple[str, ...], y: Array, guessed: Array) -> report.Pic
     shown = np.isin(y, chosen) & np.isin(guessed, chosen)
     matrix = confusion_matrix(y[shown], guessed[shown], labels=chosen)
     few = f" The {_MOST_LABELS} most frequent classes are shown." if len(classes) > _MOST_LABELS else ""
-    return _picture(
+    return _section(
+        "Which classes it confuses",
+        "Rows are true classes, columns are predicted ones. Everything off the diagonal is a mistake.",
         "Matrix of true and predicted classes.",
         f"Numbers of held-out rows; a darker cell is a larger share of its true class.{few}",
         plots.confusion_matrix_plot,
@@ -207,22 +193,18 @@ def _reliance(importance: tables.Importance) -> report.Section:
     shown = (
         f"The {len(names)} most important of {every:,} columns" if len(names) < every else "All columns that were used"
     )
-    return report.Section(
+    return _section(
         "Which columns matter",
         "The cells of one column are shuffled between the rows. The worse the predictions become, the more the model "
         f"relies on that column. It relies most on {names[0]}.",
-        pictures=[
-            _picture(
-                "Bars of the importance of columns.",
-                f"{shown}, with standard errors over shuffles. Columns with the same information share their "
-                "importance. Importance does not mean that a column causes the target.",
-                plots.bars,
-                names,
-                *(importance.increase[:_MOST_BARS], importance.error[:_MOST_BARS]),
-                title="Importance of columns",
-                xlabel="loss when shuffled (nats per row)",
-            )
-        ],
+        "Bars of the importance of columns.",
+        f"{shown}, with standard errors over shuffles. Columns with the same information share their "
+        "importance. Importance does not mean that a column causes the target.",
+        plots.bars,
+        names,
+        *(importance.increase[:_MOST_BARS], importance.error[:_MOST_BARS]),
+        title="Importance of columns",
+        xlabel="loss when shuffled (nats per row)",
     )
 
 
@@ -247,6 +229,11 @@ def _columns(model: tables.TableModel, survey: table_files.Survey, left_out: lis
             ]
         ),
     )
+
+
+def _section(title: str, lead: str, /, *picture: Any, **options: Any) -> report.Section:
+    """A section with one figure, of the arguments of `_picture`."""
+    return report.Section(title, lead, pictures=[_picture(*picture, **options)])
 
 
 def _picture(
