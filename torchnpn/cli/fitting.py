@@ -18,7 +18,7 @@ from torchnpn._files import whole_file
 from torchnpn._text import did_you_mean, shown
 from torchnpn.cli import fit_report
 from torchnpn.cli.arguments import FitOptions
-from torchnpn.cli.console import bars, say, show_figures
+from torchnpn.cli.console import NOTE, bars, say, show_record
 from torchnpn.cli.errors import fail, writing
 from torchnpn.estimators import NPNClassifier, NPNRegressor
 from torchnpn.likelihoods import BY_NAME
@@ -28,7 +28,6 @@ from torchnpn.training import resolve_device
 _MOST_WEIGHTS = 20_000_000  # of all networks: a gigabyte with gradients and the optimizer's averages
 _STRONG_PRIOR = {"class": 3.0}  # kl_weight where the usual one overfits; 10 for numbers
 _MOST_NAMED = 5  # columns that are left out for the same reason, each in a line of its own
-NOTE, WARNING = "yellow", "bold red"
 
 
 class Data(NamedTuple):
@@ -79,9 +78,7 @@ def fit(options: FitOptions) -> None:
             )
     with writing(options.out):
         io.save(fitted, options.out)
-    show_figures(record.figures)
-    for note in notes:
-        say(note, style=WARNING if record.is_worse else NOTE)
+    show_record(record)
     say(f"Model:  {options.out}")
     if options.report:
         with _warnings_as_notes():

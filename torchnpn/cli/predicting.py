@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from torchnpn import table_files, tables
 from torchnpn._text import did_you_mean, shown
-from torchnpn.cli.console import bars, say, show_figures
+from torchnpn.cli.console import WARNING, bars, say, show_figures
 from torchnpn.cli.errors import STDOUT, fail, print_to_stderr, writing
 from torchnpn.cli.models import load_model
 
@@ -90,7 +90,7 @@ def evaluate(model_path: Path, data: Path, level: float) -> None:
     figures = tables.figures(every, tables.marginal_outcome(target, every.y, level), level)
     show_figures(figures)
     if tables.is_worse(figures):
-        say("Worse on these rows than predicting the same distribution for every row.", style="bold red")
+        say("Worse on these rows than predicting the same distribution for every row.", style=WARNING)
 
 
 def _opened(model_path: Path, data: Path) -> tuple[tables.TableModel, table_files.Table]:
