@@ -12,11 +12,10 @@ from npn_studies.tabular import form, scores, sources
 from npn_studies.tabular.__main__ import main
 from npn_studies.tabular.collection import TABLES, Table
 from npn_studies.tabular.contest import METHODS, figures, jobs, run, work
-from npn_studies.tabular.form import Rows
 from npn_studies.tabular.predictions import Counts, Gamma, LogNormalMixture, LogResiduals, NormalMixture, Residuals
 from npn_studies.tabular.rivals import networks
 from npn_studies.tabular.rivals.interface import Standard
-from npn_studies.tabular.sources import NotInstalled
+from npn_studies.tabular.rows import NotInstalled, Rows, read, split, write
 from scipy import integrate, stats
 
 RNG = np.random.default_rng(0)
@@ -161,17 +160,17 @@ def test_columns_become_numbers(made):
 def test_a_written_table_is_the_same(made, tmp_path, monkeypatch):
     monkeypatch.setitem(TABLES, "made", made)
     found = form.rows(made)
-    form.write(found, tmp_path)
-    for mine, back in zip(found, form.read("made", tmp_path), strict=True):
+    write(found, tmp_path)
+    for mine, back in zip(found, read("made", tmp_path), strict=True):
         np.testing.assert_array_equal(mine, back)
 
 
 def test_splits_have_a_fifth_of_each_class():
     found = form.rows(TABLES["iris"])
-    train, test = form.split(found, 3)
+    train, test = split(found, 3)
     assert sorted([*train, *test]) == list(range(150))
     assert np.bincount(found.y[test]).tolist() == [10, 10, 10]
-    assert (form.split(found, 3)[1] == test).all() and (form.split(found, 4)[1] != test).any()
+    assert (split(found, 3)[1] == test).all() and (split(found, 4)[1] != test).any()
 
 
 def test_what_is_not_installed_is_named(monkeypatch):

@@ -9,9 +9,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from npn_studies.tabular.collection import TABLES
-from npn_studies.tabular.contest import METHODS, jobs, known, run
-from npn_studies.tabular.form import rows, write
-from npn_studies.tabular.sources import NotInstalled
+from npn_studies.tabular.contest import METHODS, jobs, known, run, table
+from npn_studies.tabular.rows import NotInstalled, write
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -43,9 +42,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _build(folder: Path) -> int:
     missing = 0
-    for name, table in TABLES.items():
+    for name in TABLES:
         try:
-            write(rows(table), folder)
+            write(table(name, None), folder)
         except NotInstalled as error:
             missing += 1
             print(f"{name}: left out, {error}", file=sys.stderr)

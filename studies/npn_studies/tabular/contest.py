@@ -14,10 +14,9 @@ import torch
 
 from npn_studies.tabular import scores
 from npn_studies.tabular.collection import TABLES
-from npn_studies.tabular.form import Rows, read, split
 from npn_studies.tabular.ours import NPN, NPN_BEST
 from npn_studies.tabular.rivals import RIVALS, Inputs, Method, Task
-from npn_studies.tabular.sources import NotInstalled
+from npn_studies.tabular.rows import NotInstalled, Rows, read, split
 
 METHODS: dict[str, Method] = {"npn": NPN, "npn_best": NPN_BEST, **RIVALS}
 Figures = dict[str, float]
@@ -29,7 +28,18 @@ class Job(NamedTuple):
     method: str
     table: str
     seed: int
-    folder: Path | None  # of tables as `form.write` writes them; None takes them from their packages
+    folder: Path | None  # of written tables; None takes them from their packages
+
+
+def table(name: str, folder: Path | None) -> Rows:
+    """From a folder of written tables, or from the package that has it."""
+    if folder is not None:
+        return read(name, folder)
+    try:
+        from npn_studies.tabular.form import rows
+    except ImportError as error:
+        raise NotInstalled("needs pandas, or a folder of written tables") from error
+    return rows(TABLES[name])
 
 
 def figures(method: Method, found: Rows, seed: int) -> Figures:
@@ -62,8 +72,8 @@ def work(job: Job) -> dict[str, Any]:
     torch.set_num_threads(1)
     record: dict[str, Any] = {"method": job.method, "table": job.table, "split": job.seed}
     try:
-        found = read(job.table, job.folder)
-    except (NotInstalled, FileNotFoundError) as error:
+        found = table(job.table, job.folder)
+    except NotInstalled as error:
         return {**record, "left_out": str(error)}
     if reason := why_not(METHODS[job.method], found):
         return {**record, "left_out": reason}

@@ -1,40 +1,21 @@
-"""A table as numbers: one column for each level of a category, or a code for it; and its splits."""
+"""A table of a package as numbers: one column for each level of a category, or a code for it."""
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from npn_studies.tabular.collection import TABLES, Table
+from npn_studies.tabular.collection import Table
+from npn_studies.tabular.rows import Rows
 from npn_studies.tabular.sources import TARGET, raw
 
 Array = NDArray[Any]
 MOST_ROWS = 20_000  # of a longer table, so many are drawn
 MOST_LEVELS = 20  # of a column of strings; rarer ones share a column
 LEAST_ROWS = 5  # of a class: every split has some to learn from
-TEST_SHARE = 0.2
-
-
-class Rows(NamedTuple):
-    """One table.
-
-    Attributes:
-        table: Where it comes from.
-        X: Numbers, NaN where one is missing, and a column of zeros and ones for each level of a category.
-        coded: The columns as they were, a number or the number of a level, where some are levels; else the same as `X`.
-        categorical: Which columns of `coded` are levels.
-        y: The target; classes are numbers from 0 on.
-    """
-
-    table: Table
-    X: Array
-    coded: Array
-    categorical: Array
-    y: Array
 
 
 def rows(table: Table) -> Rows:
@@ -65,36 +46,6 @@ def frame(table: Table) -> pd.DataFrame:
     if table.kind == "classes":
         columns = columns[columns.groupby(TARGET)[TARGET].transform("size") >= LEAST_ROWS]
     return columns.reset_index(drop=True)
-
-
-def write(found: Rows, folder: Path) -> None:
-    """NAME.npz, for machines that have no packages with tables."""
-    folder.mkdir(parents=True, exist_ok=True)
-    arrays: dict[str, Any] = {"X": found.X.astype(np.float32), "y": found.y}
-    if found.categorical.any():
-        arrays |= {"coded": found.coded, "categorical": found.categorical}
-    np.savez_compressed(folder / f"{found.table.name}.npz", **arrays)
-
-
-def read(name: str, folder: Path | None) -> Rows:
-    """The table of this name: as written to the folder, or from the package that has it."""
-    if folder is None:
-        return rows(TABLES[name])
-    with np.load(folder / f"{name}.npz") as file:
-        arrays = dict(file)
-    X = arrays["X"].astype(np.float64)
-    codes = arrays.get("coded", X), arrays.get("categorical", np.zeros(X.shape[1], bool))
-    return Rows(TABLES[name], X, *codes, arrays["y"])
-
-
-def split(found: Rows, seed: int) -> tuple[Array, Array]:
-    """Rows to learn from and rows to judge by, a fifth of the table; of classes, a fifth of each."""
-    y, rng = found.y, np.random.default_rng([7, seed])
-    groups = [np.flatnonzero(y == c) for c in np.unique(y)] if found.table.kind == "classes" else [np.arange(len(y))]
-    test = np.zeros(len(y), bool)
-    for members in groups:
-        test[rng.permutation(members)[: max(1, round(TEST_SHARE * len(members)))]] = True
-    return np.flatnonzero(~test), np.flatnonzero(test)
 
 
 def _chosen_columns(table: Table, columns: pd.DataFrame) -> pd.DataFrame:

@@ -11,12 +11,10 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from npn_studies.tabular.rows import NotInstalled
+
 R_LIBRARIES = ("/usr/local/lib/R/site-library", "/usr/lib/R/site-library", "/usr/lib/R/library")
 TARGET = "target"
-
-
-class NotInstalled(Exception):
-    """What a table comes from is not on this machine; the message says how to get it."""
 
 
 def raw(source: str) -> pd.DataFrame:
