@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import dataclasses
 import importlib.util
 import json
 
 import numpy as np
 import pandas as pd
 import pytest
+from made_experiments import FULL, ran
+from npn_studies.experiments import tabular, tabular_page
+from npn_studies.experiments.experiment import MissingData
 from npn_studies.tabular import form, scores, sources
 from npn_studies.tabular.__main__ import main
 from npn_studies.tabular.collection import TABLES, Table
 from npn_studies.tabular.contest import METHODS, figures, jobs, run, work
 from npn_studies.tabular.predictions import Counts, Gamma, LogNormalMixture, LogResiduals, NormalMixture, Residuals
+from npn_studies.tabular.ranks import critical_difference, ranks
 from npn_studies.tabular.rivals import networks
 from npn_studies.tabular.rivals.interface import Standard
 from npn_studies.tabular.rows import NotInstalled, Rows, read, split, write
@@ -235,7 +240,7 @@ def test_a_job_that_cannot_be_done_says_why(tmp_path):
     [job] = jobs(["process"], ["iris"], [0], tmp_path)
     assert "left_out" in work(job)  # there is no such file
     [job] = jobs(["process"], ["digits"], [0], None)
-    assert work(job)["left_out"] == "Gaussian process would take too long for 1797 rows"
+    assert work(job)["unfit"] == "Gaussian process would take too long for 1797 rows"
 
 
 @pytest.mark.slow
@@ -248,12 +253,87 @@ def test_a_run_goes_on_where_it_stopped(tmp_path, capsys):
     assert (
         main(["run", str(parts), "--methods", "linear", "process", "--tables", "iris", "digits", "--splits", "1"]) == 0
     )
-    out = capsys.readouterr().out
-    assert "1 of 4 found" in out and "would take too long" in out
-    assert parts.read_text().startswith(before) and len(parts.read_text().splitlines()) == 3
+    assert "1 of 4 found" in capsys.readouterr().out
+    after = parts.read_text()
+    assert after.startswith(before) and len(after.splitlines()) == 4 and "would take too long" in after
 
 
 def test_an_unknown_table_is_named(capsys):
     with pytest.raises(SystemExit):
         main(["run", "parts.jsonl", "--tables", "irsi"])
     assert "no table 'irsi'" in capsys.readouterr().err
+
+
+# Ranks and the page
+
+
+def test_ranks_are_of_the_tables_that_all_have():
+    losses = {
+        "a": {"x": [1.0, 3.0], "y": [2.5], "z": [0.0, 9.0]},  # of the first split: x, y, z are 1, 2.5, 0
+        "b": {"x": [1.0], "y": [2.0], "z": [2.0]},
+        "c": {"x": [5.0], "y": [1.0]},
+    }
+    found = ranks(losses, ["x", "y", "z"])
+    assert found.tables == ("a", "b")
+    np.testing.assert_allclose(found.mean, [1.5, 2.75, 1.75])
+    np.testing.assert_allclose(found.first, [0.5, 0, 0.5])
+    assert ranks({"c": losses["c"]}, ["x", "z"]) is None
+
+
+def test_critical_differences_are_those_of_the_literature():
+    for methods, q in {2: 1.960, 5: 2.728, 10: 3.164}.items():  # Demsar 2006, table 5
+        expected = q * np.sqrt(methods * (methods + 1) / (6 * 30))
+        np.testing.assert_allclose(critical_difference(methods, 30), expected, rtol=1e-3)
+
+
+def test_methods_apart_are_beyond_the_critical_difference():
+    losses = {str(k): {"x": [1.0], "y": [2.0], "z": [3.0]} for k in range(40)}
+    found = ranks(losses, ["x", "y", "z"])
+    assert found.apart("y") == (["x"], ["z"]) and found.apart("x") == ([], ["y", "z"])
+
+
+@pytest.fixture
+def record(tmp_path):
+    """Collected from two files, as two machines write them: mcycle and iris by five methods, one method that failed."""
+    lines: dict[str, list[dict]] = {"one": [], "two": []}
+    for place, method in enumerate(tabular_page.CONTEST):
+        for table in ("mcycle", "iris"):
+            for seed in range(3 if method == "catboost" else 2):
+                loss = 1.0 + place + 0.1 * seed
+                part = {"method": method, "table": table, "split": seed, "nll": loss, "rows": 150.0}
+                more = {"error": 0.1} if table == "iris" else {"crps": loss, "coverage": 0.9}
+                lines["two" if method == "catboost" else "one"].append(part | more | {"fit_s": 1.0, "predict_s": 0.5})
+    lines["two"].append({"method": "ngboost", "table": "iris", "split": 0, "failed": "ValueError: no"})
+    lines["two"].append({"method": "process", "table": "iris", "split": 0, "unfit": "has none"})
+    lines["two"].append({"method": "lightgbm", "table": "iris", "split": 1, "nll": 1.0})  # without its first
+    for name, parts in lines.items():
+        (tmp_path / f"{name}.jsonl").write_text("".join(json.dumps(part) + "\n" for part in parts))
+    return tabular.collected(sorted(tmp_path.glob("*.jsonl")), FULL, tmp_path / "results")
+
+
+def test_parts_of_several_machines_become_a_record(record):
+    cells = record["cells"]
+    assert cells["npn/iris"]["figures"]["nll"] == [1.0, 1.1] and cells["npn/iris"]["settings"] == {"splits": 2}
+    assert cells["catboost/mcycle"]["settings"] == {"splits": 3} and cells["npn/iris"]["seconds"] == 3.0
+    assert cells["ngboost/iris"]["figures"] == {"failed": "ValueError: no"}
+    assert "lightgbm/iris" not in cells and record["planned"] == len(tabular.SHOWN) * len(METHODS)
+
+
+def test_the_page_says_what_the_record_says(record):
+    text = tabular_page.page(record)
+    assert "- Average rank by NLL on 2 tables: NPN 1.00, deep ensemble of 5 2.00, HGB 3.00, CatBoost 4.00" in text
+    assert "| NLL | 2 | **1.00** | 2.00 | 3.00 | 4.00 | 5.00 | 4.31 |" in text
+    assert "2 tables of 150 to 150 rows: 1 with a number, 1 with classes." in text
+    assert "| linear | 2 | 100% of 2 | 100% of 1 | 90.0% | 1 |" in text
+    assert "| iris | classes | **1.050 ± 0.050** |" in text and "nan" not in text
+    assert tabular_page.section(record).endswith("and how it was done: [On real tables](tables.md).")
+
+
+def test_a_cell_without_its_package_is_left_out(monkeypatch, tmp_path):
+    monkeypatch.setattr(sources, "R_LIBRARIES", ())
+    cell = next(cell for cell in tabular.cells(FULL) if cell.key == "linear/glass")
+    with pytest.raises(MissingData, match=r"r-cran-mlbench|pip install rdata"):
+        cell.run(lambda share: None)
+    experiment = dataclasses.replace(tabular.EXPERIMENT, cells=lambda options: [cell])
+    told = ran(experiment, tmp_path)
+    assert "linear/glass: left out" in told.lines[0]

@@ -53,18 +53,32 @@ def figures(method: Method, found: Rows, seed: int) -> Figures:
     fitted = time.perf_counter()
     answer: Any = predict(rows[1])
     judged = (scores.of_classes if kind == "classes" else scores.of_numbers)(answer, found.y[test])
-    return {**judged, "fit_s": fitted - start, "predict_s": time.perf_counter() - fitted}
+    return {**judged, "rows": float(len(found.y)), "fit_s": fitted - start, "predict_s": time.perf_counter() - fitted}
 
 
-def why_not(method: Method, found: Rows) -> str | None:
-    """Why a method is not tried on a table, if so."""
+def unfit(method: Method, found: Rows) -> str | None:
+    """Why a method is not tried on a table, on any machine."""
     if found.table.kind not in method.kinds:
         return f"{method.label} has no {found.table.kind}"
     if len(found.y) > method.most_rows:
         return f"{method.label} would take too long for {len(found.y)} rows"
-    if importlib.util.find_spec(method.package) is None:
-        return f"needs {method.package}: pip install {method.package}"
     return None
+
+
+def splits_of(name: str, method: Method, seeds: Iterable[int], folder: Path | None) -> Iterator[Figures | str]:
+    """Figures of each split; for a method that does not fit the table, why, and no more.
+
+    Raises:
+        NotInstalled: If the table's package or the method's is not there.
+    """
+    found = table(name, folder)
+    if importlib.util.find_spec(method.package) is None:
+        raise NotInstalled(f"needs {method.package}: pip install {method.package}")
+    if (reason := unfit(method, found)) is not None:
+        yield reason
+        return
+    for seed in seeds:
+        yield figures(method, found, seed)
 
 
 def work(job: Job) -> dict[str, Any]:
@@ -72,15 +86,13 @@ def work(job: Job) -> dict[str, Any]:
     torch.set_num_threads(1)
     record: dict[str, Any] = {"method": job.method, "table": job.table, "split": job.seed}
     try:
-        found = table(job.table, job.folder)
+        [judged] = splits_of(job.table, METHODS[job.method], [job.seed], job.folder)
     except NotInstalled as error:
         return {**record, "left_out": str(error)}
-    if reason := why_not(METHODS[job.method], found):
-        return {**record, "left_out": reason}
-    try:
-        judged = figures(METHODS[job.method], found, job.seed)
     except Exception as error:  # of somebody else's library: that it fails on a table is a result
         return {**record, "failed": f"{type(error).__name__}: {error}"[:300]}
+    if isinstance(judged, str):
+        return {**record, "unfit": judged}
     return {**record, **{key: float(f"{value:.6g}") for key, value in judged.items()}}
 
 
@@ -90,7 +102,7 @@ def jobs(methods: Sequence[str], tables: Sequence[str], seeds: Iterable[int], fo
 
 
 def run(wanted: Sequence[Job], parts: Path, workers: int, say: Callable[[str], None]) -> None:
-    """Do what the file of parts does not hold yet; it gets a line of JSON for each job that has figures or failed."""
+    """Do what the file of parts does not hold yet: a line of JSON for each job, unless a package is missing."""
     done = {(part["method"], part["table"], part["split"]) for part in read_parts([parts])}
     todo = [job for job in wanted if (job.method, job.table, job.seed) not in done]
     say(f"{len(wanted) - len(todo)} of {len(wanted)} found in {parts}")

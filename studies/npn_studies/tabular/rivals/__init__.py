@@ -1,7 +1,7 @@
 """Other methods, each a short file, behind one protocol: fit, then predict a distribution."""
 
 from npn_studies.tabular.rivals.boosting import HISTOGRAM, LIGHTGBM, XGBOOST
-from npn_studies.tabular.rivals.catboost import CATBOOST, CATBOOST_RESIDUALS
+from npn_studies.tabular.rivals.catboost import CATBOOST, CATBOOST_VARIANCE
 from npn_studies.tabular.rivals.interface import Inputs, Method, Task
 from npn_studies.tabular.rivals.linear import LINEAR
 from npn_studies.tabular.rivals.networks import DEEP_ENSEMBLE
@@ -14,7 +14,7 @@ RIVALS: dict[str, Method] = {
     "ensemble": DEEP_ENSEMBLE,
     "hgb": HISTOGRAM,
     "catboost": CATBOOST,
-    "catboost_residuals": CATBOOST_RESIDUALS,
+    "catboost_variance": CATBOOST_VARIANCE,
     "lightgbm": LIGHTGBM,
     "xgboost": XGBOOST,
     "ngboost": NGBOOST,
