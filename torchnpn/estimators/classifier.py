@@ -65,7 +65,8 @@ class NPNClassifier(ProbabilisticClassifier, SupervisedEstimator):
             Each is trained on four fifths of the rows, and the rows left out say how much it counts. "best" tries more,
             for about four times as long; "quick" is one network, in a fifth of the time. Where you describe a network
             by `hidden`, `activation`, `dropout`, `adversarial`, `kl_weight`, `learning_rate`, `batch_size`
-            or `n_estimators`, or where there are fewer than 20 rows, the default trains that network, on all rows, and no mixture.
+            or `n_estimators`, or where there are fewer than
+            20 rows, the default trains that network, on all rows, and no mixture.
         missing: What NaN in X stands for: "marginal", the mean and variance of its feature in the training rows; or
             "conditional", those given the other values of its row, better where features say much about each other.
         dropout: Probability of dropping a hidden unit in training.

@@ -44,7 +44,8 @@ class NPNRegressor(RegressorMixin, SupervisedEstimator):  # type: ignore[misc]
             Each is trained on four fifths of the rows, and the rows left out say how much it counts. "best" tries more,
             for about four times as long; "quick" is one network, in a fifth of the time. Where you describe a network
             by `hidden`, `activation`, `dropout`, `kl_weight`, `learning_rate`, `batch_size` or
-            `n_estimators`, or where there are fewer than 20 rows, the default trains that network, on all rows, and no mixture.
+            `n_estimators`, or where there are fewer than
+            20 rows, the default trains that network, on all rows, and no mixture.
         noise: For the families "gaussian", "student_t" and "lognormal": "varying", to learn how the noise depends on
             the features, or "constant". The mean, of the log for the last, is learnt in the same way either way; the
             other families have a spread of their own.

@@ -28,5 +28,5 @@ def _with(effort: str) -> Fit:
     return fit
 
 
-NPN = Method("NPN", _with("quick"))
+NPN = Method("NPN", _with("default"))
 NPN_BEST = Method("NPN, best", _with("best"))
