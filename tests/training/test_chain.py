@@ -50,6 +50,14 @@ TARGETS = {
         likelihoods.ZeroInflatedNegativeBinomial(2, elbo=0.3),
         RNG.poisson(1, size=(ROWS, 2)).astype(float),
     ),
+    "exposed counts": (
+        likelihoods.Exposed(likelihoods.ZeroInflatedNegativeBinomial(2, elbo=0.3)),
+        np.column_stack([RNG.poisson(1, size=(ROWS, 2)).astype(float), RNG.normal(size=ROWS)]),
+    ),
+    "exposed amounts": (
+        likelihoods.Exposed(likelihoods.HeteroscedasticLogNormal(2, elbo=0.3)),
+        np.column_stack([RNG.gamma(2, size=(ROWS, 2)), RNG.normal(size=ROWS)]),
+    ),
     "hurdle": (likelihoods.HurdleGamma(2, elbo=0.3), RNG.poisson(1, size=(ROWS, 2)) * RNG.gamma(2, size=(ROWS, 2))),
     "shared hurdle": (likelihoods.HurdleLogNormal(), RNG.poisson(1, size=(ROWS, 2)) * RNG.gamma(2, size=(ROWS, 2))),
     "beta": (likelihoods.BetaProportions(), RNG.uniform(0.1, 0.9, size=(ROWS, 1))),

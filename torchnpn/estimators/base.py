@@ -200,7 +200,12 @@ class NPNEstimator(BaseEstimator):  # type: ignore[misc]
         return Recipe(seed=seed, batch_size=batch_size, **others)
 
     def _train_members(self, *arguments: Any) -> History:
-        return train_members(Member(self.network_, self.likelihood_, self._seed), self._place(), *arguments)
+        return train_members(Member(self.network_, self._observed, self._seed), self._place(), *arguments)
+
+    @property
+    def _observed(self) -> Likelihood:
+        """The likelihood of targets as training sees them, which may carry more than what is predicted."""
+        return self.likelihood_
 
     def _place(self) -> torch.device:
         """Where to train; "auto" keeps a small network on the CPU: it is done before a GPU has compiled its kernels."""
@@ -233,9 +238,8 @@ class NPNEstimator(BaseEstimator):  # type: ignore[misc]
         return mixed(members, self._weights) if replicas_of(self.network_) else members
 
     @torch.no_grad()
-    def _variance_parts(self, X: Any, X_variance: Any) -> VarianceParts:
-        """Parts of the predictive variance, of one network or of all members."""
-        o = self._latent(X, X_variance)
+    def _variance_parts(self, o: Moments) -> VarianceParts:
+        """Parts of the predictive variance given the latent output, of one network or of all members."""
         parts = self.likelihood_.variance_parts(o)
         if not replicas_of(self.network_):
             return parts

@@ -190,7 +190,7 @@ class NPNClassifier(ProbabilisticClassifier, SupervisedEstimator):
 
     def predict_variance(self, X: Any, *, X_variance: Any = None) -> ArrayVarianceParts:
         """Variance p (1 - p) of each class (rows, classes), and its epistemic and aleatoric parts."""
-        return ArrayVarianceParts(*(part.numpy() for part in self._variance_parts(X, X_variance)))
+        return ArrayVarianceParts(*(part.numpy() for part in self._variance_parts(self._latent(X, X_variance))))
 
     def log_likelihood(self, X: Any, y: Any, *, X_variance: Any = None) -> Array:
         """log p(label) of each row in nats."""

@@ -91,9 +91,8 @@ class SupervisedEstimator(NPNEstimator):
         self._train(x, t, weight, progress, folds.subsets, np.repeat(stacking.KL_WEIGHTS, stacking.FOLDS))
         self._rows_seen = rows if weight is None else float(weight.sum())
         with torch.no_grad():
-            logs = self.likelihood_.predict(outputs(self.network_, x)).log_prob(torch.from_numpy(t))
-        by_row = logs.numpy().reshape(*logs.shape[:2], -1).sum(-1)  # (members, rows), over all targets
-        shares = stacking.weights(folds.left_out(by_row), weight)
+            logs = self._observed.log_prob(outputs(self.network_, x), torch.from_numpy(t))  # (members, rows)
+        shares = stacking.weights(folds.left_out(logs.numpy()), weight)
         self._keep_members(np.repeat(shares / stacking.FOLDS, stacking.FOLDS))
 
     def _keep_members(self, shares: Array) -> None:

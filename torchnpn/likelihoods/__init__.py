@@ -53,6 +53,8 @@ __all__ = [
 ]
 
 # For other packages of torchnpn:
+from torchnpn.likelihoods.exposure import Exposed as Exposed
+from torchnpn.likelihoods.exposure import with_offset as with_offset
 from torchnpn.likelihoods.targets import in_support as in_support
 from torchnpn.likelihoods.targets import words_of_support as words_of_support
 

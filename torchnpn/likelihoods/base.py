@@ -86,6 +86,8 @@ class Likelihood(nn.Module):
     mostly_noise: ClassVar[bool] = False  # as amounts, counts and proportions are, however much is known of them
     separable: ClassVar[bool] = False
     """Whether the loss is a sum over targets of terms with one output each: wide outputs then train in parts."""
+    log_link: ClassVar[bool] = False
+    """Whether the first outputs are logarithms of what grows in proportion to an exposure: its log is added."""
     noise_apart: ClassVar[bool] = False
     """Whether the second half of the outputs is a noise that forms no features, so that `nn.MeanAndNoise` is last."""
     varying_noise: ClassVar[type[Likelihood] | None] = None
@@ -167,6 +169,11 @@ class Likelihood(nn.Module):
     def variance_parts(self, o: Moments) -> VarianceParts:
         """Predictive variance, and how much of it comes from the latent and how much from the target itself."""
         raise NotImplementedError(f"{type(self).__name__} needs a method `variance_parts(o)`.")
+
+    def log_prob(self, o: Moments, y: Tensor) -> Tensor:  # (*replicas, batch, outputs) -> (*replicas, batch)
+        """log p(y) of each row, as predicted, summed over its targets."""
+        logs = self.predict(o).log_prob(y)
+        return logs.sum(-1) if logs.ndim == o.mean.ndim else logs  # of labels there is one in each row
 
     def check_targets(self, y: Tensor) -> None:
         """Raise unless `y` holds targets for this likelihood."""

@@ -34,7 +34,7 @@ class LogNormalAmounts(Likelihood):
 
     name, words = "lognormal", "a positive amount"
     predicts, support = LogNormal, constraints.positive
-    separable = True
+    separable = log_link = True
     units = staticmethod(relative)
     gains_from_steps = True
     simpler = "gaussian"

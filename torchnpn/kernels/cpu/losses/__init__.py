@@ -12,7 +12,7 @@ from torchnpn.kernels.cpu.losses.gradient import ClosedForm, LossGradient
 from torchnpn.kernels.cpu.losses.heavy_tails import student_t, varying_student_t
 from torchnpn.kernels.cpu.losses.noise import gaussian, of_logarithm, varying_gaussian
 from torchnpn.kernels.cpu.losses.ordered import ordered_classes
-from torchnpn.kernels.cpu.losses.rates import CountLimits, counts, zero_inflated_counts
+from torchnpn.kernels.cpu.losses.rates import CountLimits, counts, with_offset, zero_inflated_counts
 from torchnpn.kernels.cpu.losses.shares import beta
 
 __all__ = [
@@ -30,5 +30,6 @@ __all__ = [
     "student_t",
     "varying_gaussian",
     "varying_student_t",
+    "with_offset",
     "zero_inflated_counts",
 ]
