@@ -17,6 +17,7 @@ from torchnpn.families.base import ExponentialFamily
 from torchnpn.families.crps import saturated
 from torchnpn.families.gaussian import Gaussian
 from torchnpn.families.limits import positive_moments
+from torchnpn.families.masses import normal_log_mass
 from torchnpn.families.tails import Array, Tails
 from torchnpn.finite import clamped, positive
 from torchnpn.metrics import normal_crps
@@ -86,6 +87,11 @@ class LogNormal(ExponentialFamily):
     def _log_density(self, y: Tensor) -> Tensor:
         log_y = torch.log(y)
         return self._logarithm._log_density(log_y) - log_y
+
+    def log_mass(self, lower: Tensor, upper: Tensor) -> Tensor:
+        """log P(lower < x ≤ upper), in float64 and with gradients; 0 and infinity are ends, too."""
+        m, s = self.m.double(), self.s.double()
+        return normal_log_mass(*((torch.log(end.double()) - m) * torch.rsqrt(s) for end in (lower, upper)))
 
     def _draw(self, shape: torch.Size, generator: torch.Generator | None) -> Tensor:
         return positive(torch.exp(self._logarithm._draw(shape, generator)), self.dtype)
