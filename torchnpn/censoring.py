@@ -40,7 +40,9 @@ def censored(time: ArrayLike, observed: ArrayLike) -> Array:  # (rows,), (rows,)
         raise ValueError(f"censored expects observed to be bools, or 0 and 1, got {seen[~np.isin(seen, (0, 1))][0]!r}.")
     lower = np.asarray(time, dtype=np.float64)
     if lower.ndim != 1 or seen.shape != lower.shape:
-        raise ValueError(f"censored expects one time and one observed for each row, got {lower.shape} and {seen.shape}.")
+        raise ValueError(
+            f"censored expects one time and one observed for each row, got {lower.shape} and {seen.shape}."
+        )
     return interval_censored(lower, np.where(seen.astype(bool), lower, np.inf))
 
 

@@ -91,7 +91,10 @@ class LogNormal(ExponentialFamily):
     def log_mass(self, lower: Tensor, upper: Tensor) -> Tensor:
         """log P(lower < x ≤ upper), in float64 and with gradients; 0 and infinity are ends, too."""
         m, s = self.m.double(), self.s.double()
-        return normal_log_mass(*((torch.log(end.double()) - m) * torch.rsqrt(s) for end in (lower, upper)))
+        none, endless = lower <= 0, upper == torch.inf
+        logs = (torch.log(torch.where(odd, 1.0, end.double())) for odd, end in ((none, lower), (endless, upper)))
+        a, b = ((log - m) * torch.rsqrt(s) for log in logs)
+        return normal_log_mass(torch.where(none, -torch.inf, a), torch.where(endless, torch.inf, b))
 
     def _draw(self, shape: torch.Size, generator: torch.Generator | None) -> Tensor:
         return positive(torch.exp(self._logarithm._draw(shape, generator)), self.dtype)

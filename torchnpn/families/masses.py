@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 _NARROW = 1e-5  # an interval of this width or less has its density in the middle, to ten digits
+_SURELY = 30.0  # Φ of it is 1 to all digits; torch's gradient of log Φ is NaN from 38 on
 _LOG_2PI = math.log(2 * math.pi)
 
 
@@ -15,8 +16,9 @@ def normal_log_mass(a: Tensor, b: Tensor) -> Tensor:
     """log (Φ(b) - Φ(a)) for a < b, from the tail that is nearer; either may be infinite."""
     above = a + b > 0
     near, far = torch.where(above, -a, b), torch.where(above, -b, a)  # P = Φ(near) - Φ(far), far < near
+    near = near.clamp_max(_SURELY)
     one_sided = far.isinf()
-    far = torch.where(one_sided, near.detach() - 1, far)
+    far = torch.where(one_sided, -near.detach().abs() - 1, far)
     width = near - far
     narrow = width * (1 + near.abs()) < _NARROW
     log_near = torch.special.log_ndtr(near)

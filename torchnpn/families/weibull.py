@@ -91,8 +91,10 @@ class Weibull(ExponentialFamily):
     def log_mass(self, lower: Tensor, upper: Tensor) -> Tensor:
         """log P(lower < x ≤ upper) by the exponential variable (x/λ)^k, in float64 and with gradients."""
         log_lam, k = torch.log(self.lam.double()), torch.as_tensor(self.shape).double()
-        logs = ((torch.log(end.double()) - log_lam) * k for end in (lower, upper))
-        return exponential_log_mass(*(torch.where(log == torch.inf, torch.inf, saturating_exp(log)) for log in logs))
+        none, endless = lower <= 0, upper == torch.inf
+        logs = (torch.log(torch.where(odd, 1.0, end.double())) for odd, end in ((none, lower), (endless, upper)))
+        a, b = (saturating_exp((log - log_lam) * k) for log in logs)
+        return exponential_log_mass(torch.where(none, 0.0, a), torch.where(endless, torch.inf, b))
 
     def _draw(self, shape: torch.Size, generator: torch.Generator | None) -> Tensor:
         u = torch.rand(shape, dtype=self.dtype, device=self.device, generator=generator)
@@ -119,7 +121,7 @@ class Weibull(ExponentialFamily):
         z = np.exp(k * (np.log(np.maximum(y, np.finfo(np.float64).tiny)) - np.log(lam)))
         z = np.where(y > 0, z, 0.0)
         near = y * -np.expm1(-z) - y * np.exp(-z) + mean * (1 - 2 * special.gammainc(1 + 1 / k, z))
-        return near + mean * np.expm1(-math.log(2) / k)
+        return np.asarray(near + mean * np.expm1(-math.log(2) / k))
 
     def scaled(self, shift: Tensor, scale: Tensor) -> Self:
         if bool((shift != 0).any()):

@@ -88,6 +88,7 @@ class Likelihood(nn.Module):
     """Whether the loss is a sum over targets of terms with one output each: wide outputs then train in parts."""
     log_link: ClassVar[bool] = False
     """Whether the first outputs are logarithms of what grows in proportion to an exposure: its log is added."""
+    takes_bounds: ClassVar[bool] = False  # whether targets of which only a range is known have a loss, too
     noise_apart: ClassVar[bool] = False
     """Whether the second half of the outputs is a noise that forms no features, so that `nn.MeanAndNoise` is last."""
     varying_noise: ClassVar[type[Likelihood] | None] = None
@@ -160,6 +161,15 @@ class Likelihood(nn.Module):
 
     def closed_form(self) -> cpu.ClosedForm | None:
         """Its loss with gradients in plain numpy (`kernels.cpu.losses`), if any; for training small networks."""
+        return None
+
+    def interval_loss(self, o: Moments, lower: Tensor, upper: Tensor) -> Tensor:
+        """-log P(lower < y ≤ upper) of each target, in float64."""
+        loss: Tensor = -self.predict(o).log_mass(lower, upper)
+        return loss
+
+    def interval_form(self) -> cpu.ClosedForm | None:
+        """The same with gradients in plain numpy, of the logarithms (…, 2) of both ends, for one target."""
         return None
 
     def predict(self, o: Moments) -> Distribution:
