@@ -12,7 +12,8 @@ from sklearn.metrics import r2_score
 from sklearn.utils.validation import check_is_fitted
 from torch.distributions import constraints
 
-from torchnpn.estimators import stacking
+from torchnpn.censoring import bounds_of
+from torchnpn.estimators import censored, stacking
 from torchnpn.estimators.exposure import Exposure, check_link, given
 from torchnpn.estimators.exposure import checked as checked_exposure
 from torchnpn.estimators.learning import Plan, Progress, all_or_nothing, regression_steps, regression_units
@@ -23,7 +24,8 @@ from torchnpn.estimators.targets import check_size, check_units, in_network_unit
 from torchnpn.estimators.validation import real_numbers, score_weight
 from torchnpn.families import Distribution
 from torchnpn.io import checks
-from torchnpn.likelihoods import BY_NAME, Exposed, Likelihood, Units, with_offset
+from torchnpn.likelihoods import BY_NAME, Censored, Exposed, Likelihood, Units, with_offset
+from torchnpn.metrics import concordance
 from torchnpn.moments import Moments
 from torchnpn.nn import Linear, MeanAndNoise, replicas_of
 
@@ -46,10 +48,10 @@ class NPNRegressor(RegressorMixin, SupervisedEstimator):  # type: ignore[misc]
 
     Args:
         family: What the target is: "gaussian" (any number), "student_t" (any number, with outliers), "gamma" (positive
-            amounts), "lognormal" (positive amounts over several powers of ten), "hurdle_gamma" or "hurdle_lognormal"
-            (the same with zeros), "poisson" or "negative_binomial" (counts, the second with more spread than chance
-            gives), "zero_inflated_poisson" or "zero_inflated_negative_binomial" (counts where many rows cannot be but
-            0), "beta" (proportions).
+            amounts), "lognormal" (positive amounts over several powers of ten), "weibull" (durations), "hurdle_gamma"
+            or "hurdle_lognormal" (amounts with zeros), "poisson" or "negative_binomial" (counts, the second with more
+            spread than chance gives), "zero_inflated_poisson" or "zero_inflated_negative_binomial" (counts where many
+            rows cannot be but 0), "beta" (proportions).
         hidden: Units of each hidden layer; None chooses one layer by the number of rows: of 50 units, or of 100 from
             20,000 rows on.
         activation: Name of a map, such as "relu", "tanh", "silu".
@@ -111,6 +113,7 @@ class NPNRegressor(RegressorMixin, SupervisedEstimator):  # type: ignore[misc]
         self.device, self.random_state, self.verbose = device, random_state, verbose
 
     exposure_: Exposure | None = None
+    _censored: bool = False  # whether the targets in hand are both ends of what is known
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -135,7 +138,8 @@ class NPNRegressor(RegressorMixin, SupervisedEstimator):  # type: ignore[misc]
 
         Args:
             X: Array, frame or CSR matrix; NaN where a value is missing.
-            y: Numbers (rows,) or (rows, targets).
+            y: Numbers (rows,) or (rows, targets); durations of which some had not ended are
+                `npn.censored(time, observed)`, for the families "lognormal" and "weibull".
             sample_weight: (rows,) how many rows each one stands for.
             X_variance: Variances of measurement errors: a number, one for each feature, or the shape of X.
             progress: Called with the share of training that is done, from 0 to 1.
@@ -162,13 +166,21 @@ class NPNRegressor(RegressorMixin, SupervisedEstimator):  # type: ignore[misc]
         return self
 
     def _checked(self, X: Any, y: _Given, sample_weight: Any, reset: bool) -> tuple[Any, Array, Array | None]:
-        """As for any target, with log exposures as the last column of y."""
-        X, values, weight = super()._checked(X, y.values, sample_weight, reset)
+        """As for any target, with log exposures as the last column of y, or with both ends of what is censored."""
+        bounds = bounds_of(y.values)
+        X, values, weight = super()._checked(X, y.values if bounds is None else bounds.lower, sample_weight, reset)
+        self._censored = bounds is not None
         if reset:
             self._flat = values.ndim == 1
             self.exposure_ = None
         if not reset and (y.exposure is None) != (self.exposure_ is None):
             raise ValueError("exposure goes with all calls of partial_fit, or with none.")
+        if bounds is not None:
+            if y.exposure is not None:
+                raise ValueError("exposure goes with targets that are known, got censored ones.")
+            ends = np.column_stack(bounds)
+            censored.check_kind(self._kind, self.family, ends)
+            return X, ends, weight
         if y.exposure is None:
             return X, values.reshape(len(values), -1), weight
         check_link(self._kind, self.family)
@@ -198,16 +210,16 @@ class NPNRegressor(RegressorMixin, SupervisedEstimator):  # type: ignore[misc]
         """Scales, and a network whose output starts at the mean of the targets; the targets in its units."""
         kind = self._kind
         columns, offset = self._parts(y)
-        self.n_outputs_ = int(columns.shape[1])
+        self.n_outputs_ = 1 if self._censored else int(columns.shape[1])
         likelihood = kind.for_targets(self.n_outputs_, self._replicas)
         self._check_columns(columns, likelihood)
         self.hidden_ = self._chosen_units(seen) if self.hidden is None else tuple(self.hidden)
         self._learn_inputs(X, weight)
-        self.units_ = kind.units(columns, weight)
+        self.units_ = kind.units(censored.points(columns) if self._censored else columns, weight)
         check_units(self.units_)
         self._start(seen, self._width, self.n_outputs_, likelihood)
         t = self._learnable(columns, offset, likelihood)
-        start = kind.start(*_rates(t, self.n_outputs_, weight))
+        start = censored.start(kind, t, weight) if self._censored else kind.start(*_rates(t, self.n_outputs_, weight))
         last = self.network_[-1]
         last = last.mean if isinstance(last, MeanAndNoise) else last
         assert isinstance(last, Linear) and last.bias is not None
@@ -233,18 +245,23 @@ class NPNRegressor(RegressorMixin, SupervisedEstimator):  # type: ignore[misc]
         return Plan.of(rows, self.batch_size, self.max_epochs, steps, self._most_epochs)
 
     def _check_columns(self, columns: Array, likelihood: Likelihood) -> None:
-        if columns.shape[1] != self.n_outputs_:
+        if columns.shape[1] != self.n_outputs_ + self._censored:
             raise ValueError(f"y expects {self.n_outputs_} targets, as in the first call, got {columns.shape[1]}.")
-        likelihood.check_targets(torch.from_numpy(columns))
-        check_size(likelihood, self.family, columns)
+        observed = Censored(likelihood) if self._censored else likelihood
+        observed.check_targets(torch.from_numpy(columns))
+        check_size(likelihood, self.family, censored.points(columns) if self._censored else columns)
 
     def _learnable(self, columns: Array, offset: Array, likelihood: Likelihood) -> Array:
         """Targets in units of the network, and log exposures beside them."""
         self._check_columns(columns, likelihood)
+        if self._censored:
+            return censored.in_units(likelihood, columns, self.units_)
         return np.column_stack([in_network_units(likelihood, columns, self.units_), offset.astype(np.float32)])
 
     @property
     def _observed(self) -> Likelihood:
+        if self._censored:
+            return Censored(self.likelihood_)
         return self.likelihood_ if self.exposure_ is None else Exposed(self.likelihood_)
 
     # Predicting --------------------------------------------------------------------------------------------------
@@ -268,7 +285,9 @@ class NPNRegressor(RegressorMixin, SupervisedEstimator):  # type: ignore[misc]
         return Predictive(self._mixed(each), self._flat)
 
     def score(self, X: Any, y: Any, sample_weight: Any = None, exposure: Any = None) -> float:
-        """The coefficient of determination R² of the predicted means."""
+        """The coefficient of determination R² of the predicted means; of censored targets, `metrics.concordance`."""
+        if bounds_of(y) is not None:
+            return concordance(y, self.predict_dist(X).median)
         predicted = self.predict(X, exposure=exposure)
         return float(r2_score(real_numbers(y, "y"), predicted, sample_weight=score_weight(sample_weight)))
 
