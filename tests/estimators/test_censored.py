@@ -18,7 +18,7 @@ X = RNG.normal(size=(ROWS, 2))
 TRUE = np.exp(1 + 0.5 * X[:, 0]) * RNG.weibull(1.5, ROWS)
 LAST_SEEN = RNG.uniform(1, 8, ROWS)
 Y = npn.censored(np.minimum(TRUE, LAST_SEEN), TRUE <= LAST_SEEN)
-SHORT = {"max_epochs": 3, "random_state": 0}
+SHORT = {"max_epochs": 3, "effort": "quick", "random_state": 0}
 every_family = pytest.mark.parametrize("family", ["lognormal", "weibull"])
 ENDS = [(0.0, 2.0), (1.5, np.inf), (0.5, 0.7), (30.0, np.inf), (0.0, 1e-3), (2.0, 2.0)]
 

@@ -12,7 +12,7 @@ from torchnpn import NPNClassifier
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(120, 2))
 Y = np.where(X[:, 0] + RNG.normal(size=120) > 1.5, "rare", "usual")
-SHORT = {"max_epochs": 3, "random_state": 0}
+SHORT = {"max_epochs": 3, "effort": "quick", "random_state": 0}
 SHARE = (Y == "rare").mean()
 
 

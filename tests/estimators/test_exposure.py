@@ -27,7 +27,7 @@ TARGETS = {
     "gamma": RNG.gamma(3, RATE * E),
     "lognormal": RATE * E * RNG.lognormal(0, 0.4, ROWS),
 }
-SHORT = {"max_epochs": 3, "random_state": 0}
+SHORT = {"max_epochs": 3, "effort": "quick", "random_state": 0}
 every_family = pytest.mark.parametrize("family", TARGETS)
 
 
