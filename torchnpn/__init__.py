@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from torchnpn import datasets, estimators, families, io, likelihoods, maps, metrics, nn, priors, training
+    from torchnpn.censoring import censored, interval_censored
     from torchnpn.documents import DocumentAutoencoder
     from torchnpn.estimators import (
         NPNAutoencoder,
@@ -32,10 +33,12 @@ __all__ = [
     "NPNRegressor",
     "Predictive",
     "Recipe",
+    "censored",
     "datasets",
     "estimators",
     "explain",
     "families",
+    "interval_censored",
     "io",
     "kl",
     "likelihoods",
@@ -50,6 +53,7 @@ __all__ = [
 ]
 __version__ = "0.1.0"
 _HOMES = {  # of the names that are not modules
+    "censoring": ("censored", "interval_censored"),
     "documents": ("DocumentAutoencoder",),
     "estimators": ("NPNAutoencoder", "NPNClassifier", "NPNRegressor", "Predictive"),
     "io": ("load", "save"),

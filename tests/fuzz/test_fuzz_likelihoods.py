@@ -31,6 +31,8 @@ MAKERS = {
     "gamma": lambda: L.GammaAmounts(TARGETS),
     "gamma_elbo": lambda: L.GammaAmounts(TARGETS, elbo=0.5),
     "lognormal": lambda: L.LogNormalAmounts(TARGETS),
+    "weibull": lambda: L.WeibullDurations(TARGETS),
+    "weibull_elbo": lambda: L.WeibullDurations(TARGETS, elbo=0.5),
     "varying_lognormal": lambda: L.HeteroscedasticLogNormal(TARGETS),
     "student_t": lambda: L.StudentTNoise(TARGETS),
     "varying_student_t": lambda: L.HeteroscedasticStudentT(TARGETS),

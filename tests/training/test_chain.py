@@ -23,6 +23,15 @@ from torchnpn.training.tape import TapeSteps
 RNG = np.random.default_rng(0)
 ROWS = 20
 CPU = torch.device("cpu")
+
+
+def ranges():
+    """Durations that are known, or known to be above, between and below; a quarter each."""
+    lower = RNG.gamma(2, size=ROWS)
+    upper = np.choose(np.arange(ROWS) % 4, [lower, np.inf, lower + RNG.gamma(1, size=ROWS), lower])
+    return np.column_stack([np.where(np.arange(ROWS) % 4 == 3, 0.0, lower), upper])
+
+
 TARGETS = {
     "noise": (likelihoods.GaussianNoise(), RNG.normal(size=(ROWS, 1))),
     "three noises": (likelihoods.GaussianNoise(3, elbo=0.3), RNG.normal(size=(ROWS, 3))),
@@ -50,6 +59,18 @@ TARGETS = {
         likelihoods.ZeroInflatedNegativeBinomial(2, elbo=0.3),
         RNG.poisson(1, size=(ROWS, 2)).astype(float),
     ),
+    "exposed counts": (
+        likelihoods.Exposed(likelihoods.ZeroInflatedNegativeBinomial(2, elbo=0.3)),
+        np.column_stack([RNG.poisson(1, size=(ROWS, 2)).astype(float), RNG.normal(size=ROWS)]),
+    ),
+    "exposed amounts": (
+        likelihoods.Exposed(likelihoods.HeteroscedasticLogNormal(2, elbo=0.3)),
+        np.column_stack([RNG.gamma(2, size=(ROWS, 2)), RNG.normal(size=ROWS)]),
+    ),
+    "weibull": (likelihoods.WeibullDurations(2, 0.3, 0.4), RNG.gamma(2, size=(ROWS, 2))),
+    "censored weibull": (likelihoods.Censored(likelihoods.WeibullDurations(1, 0.3, 0.4)), ranges()),
+    "censored lognormal": (likelihoods.Censored(likelihoods.LogNormalAmounts(elbo=0.3)), ranges()),
+    "censored varying lognormal": (likelihoods.Censored(likelihoods.HeteroscedasticLogNormal(elbo=0.3)), ranges()),
     "hurdle": (likelihoods.HurdleGamma(2, elbo=0.3), RNG.poisson(1, size=(ROWS, 2)) * RNG.gamma(2, size=(ROWS, 2))),
     "shared hurdle": (likelihoods.HurdleLogNormal(), RNG.poisson(1, size=(ROWS, 2)) * RNG.gamma(2, size=(ROWS, 2))),
     "beta": (likelihoods.BetaProportions(), RNG.uniform(0.1, 0.9, size=(ROWS, 1))),

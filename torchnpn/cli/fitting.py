@@ -126,6 +126,8 @@ def _attempts(target: tables.Target) -> list[tuple[str, str, dict[str, Any]]]:
     """What a person would try next, in words, with family and settings: a stronger prior, then also a simpler model."""
     strong = {"kl_weight": _STRONG_PRIOR.get(target.family, 10.0)}
     family = target.family if target.is_class else target.likelihood.simpler or target.family
+    if target.exposure and not BY_NAME[family].log_link:
+        family = target.family
     noise = {"noise": "constant"} if family == "gaussian" else {}
     simple = f"a linear model{'' if family == target.family else f' of family {family}'}"
     return [
@@ -137,11 +139,13 @@ def _attempts(target: tables.Target) -> list[tuple[str, str, dict[str, Any]]]:
 def _fitted(
     target: tables.Target, settings: dict[str, Any], learn: tables.Rows, held_out: tables.Rows, progress: Any
 ) -> Candidate:
-    about = dataclasses.replace(target, marginal=tables.marginal(target, learn.y))
+    about = dataclasses.replace(target, marginal=tables.marginal(target, learn.y, target.exposures(learn.X)))
     estimator = NPNClassifier(**settings) if about.is_class else NPNRegressor(about.family, **settings)
-    estimator.fit(*learn, progress=progress)
+    known = {"exposure": learn.X.shape[1] - 1} if about.exposure else {}
+    estimator.fit(*learn, progress=progress, **known)
     outcome = tables.outcome(estimator, about, *held_out)
-    return Candidate(estimator, about, outcome, tables.figures(outcome, tables.marginal_outcome(about, held_out.y)))
+    baseline = tables.marginal_outcome(about, held_out.y, exposures=about.exposures(held_out.X))
+    return Candidate(estimator, about, outcome, tables.figures(outcome, baseline))
 
 
 def _nll(candidate: Candidate) -> str:
@@ -153,13 +157,16 @@ def _read(options: FitOptions, progress: Callable[[float], None]) -> tuple[Data,
     table = table_files.open_table(options.data)
     name = table.column(options.target)
     drop, use = (list(map(table.column, some)) for some in (options.drop, options.use))
-    for wanted in (name, *drop, *use):
+    exposure = table.column(options.exposure) if options.exposure else ""
+    for wanted in (name, *drop, *use, *([exposure] if exposure else [])):
         if wanted not in table.names:
             only = " Cells should be separated by commas, semicolons, tabs or |." if len(table.names) == 1 else ""
             close = did_you_mean(wanted, table.names)
             fail(f"{table.label} has no column {shown(wanted)}.{close}{only}")
     if name in drop:
         fail(f"the target {name!r} cannot be dropped.")
+    if exposure and exposure in (name, *drop):
+        fail(f"the exposure {exposure!r} can be neither the target nor dropped.")
     if both := set(drop) & set(use):
         fail(f"--drop and --use both name {min(both)!r}. Choose one of the two.")
     found = table_files.survey(
@@ -168,15 +175,15 @@ def _read(options: FitOptions, progress: Callable[[float], None]) -> tuple[Data,
         lambda share: progress(share / 2),
         decimal=options.decimal,
         missing=options.missing,
-        numbers=[*use, name] if options.family in BY_NAME else use,
+        numbers=[*use, *([exposure] if exposure else []), *([name] if options.family in BY_NAME else [])],
     )
     if found.total is not None:
         table = table.head(found.rows)
     column = tables.find_column(found, name, options.family)
-    schema, left_out = tables.find_schema(found, name, use)
+    schema, left_out = tables.find_schema(found, name, use, exposure)
     keep = tables.rows_to_keep(column.filled, schema.width, options.max_rows)
     rows = tables.load_rows(table, schema, column, keep, options.seed, lambda share: progress((1 + share) / 2))
-    target, y, kind = tables.make_target(column, rows.y, options.family)
+    target, y, kind = tables.make_target(column, rows.y, options.family, exposure)
     return Data(table, found, schema, left_out, target, kind), tables.Rows(rows.X, y)
 
 

@@ -218,7 +218,12 @@ class NPNEstimator(BaseEstimator):  # type: ignore[misc]
         return Recipe(seed=seed, batch_size=plan.batch_size, epochs=plan.epochs, **settings)
 
     def _train_members(self, whole: Member, *arguments: Any) -> History:
-        return train_members(whole, self._place(whole.network), *arguments)
+        observed = whole._replace(likelihood=self._observed(whole.likelihood))
+        return train_members(observed, self._place(whole.network), *arguments)
+
+    def _observed(self, likelihood: Likelihood) -> Likelihood:
+        """The likelihood of targets as training sees them, which may carry more than what it predicts."""
+        return likelihood
 
     def _place(self, network: Sequential) -> torch.device:
         """Where to train; "auto" keeps a small network on the CPU: it is done before a GPU has compiled its kernels."""
@@ -256,9 +261,8 @@ class NPNEstimator(BaseEstimator):  # type: ignore[misc]
         return None if self._mixing is None else torch.from_numpy(self._mixing.weights)
 
     @torch.no_grad()
-    def _variance_parts(self, X: Any, X_variance: Any) -> VarianceParts:
-        """Parts of the predictive variance, of one network or of all members."""
-        o = self._latent(X, X_variance)
+    def _variance_parts(self, o: Moments) -> VarianceParts:
+        """Parts of the predictive variance given the latent output, of one network or of all members."""
         parts = self.likelihood_.variance_parts(o)
         if not replicas_of(self.network_):
             return parts

@@ -9,15 +9,16 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from sklearn.base import ClassifierMixin
+from sklearn.utils.class_weight import compute_sample_weight
 from sklearn.utils.multiclass import check_classification_targets
 
 from torchnpn.estimators import state
 from torchnpn.estimators.learning import all_or_nothing
 from torchnpn.estimators.predictive import ArrayVarianceParts, ClassPredictive
-from torchnpn.estimators.settings import check_flag, short
+from torchnpn.estimators.settings import check_class_weight, check_flag, short
 from torchnpn.estimators.supervised import SupervisedEstimator
 from torchnpn.estimators.targets import distinct_labels, places_among
-from torchnpn.estimators.validation import score_weight
+from torchnpn.estimators.validation import checked_weight, score_weight
 from torchnpn.likelihoods import Likelihood, OrderedClasses, ScaledSoftmax
 
 Array = NDArray[Any]
@@ -60,6 +61,9 @@ class NPNClassifier(ProbabilisticClassifier, SupervisedEstimator):
         activation: Name of a map, such as "relu", "tanh", "silu".
         ordered: Whether the sorted labels have an order, as grades from 1 to 5 have: one latent quality and thresholds
             between one class and the next then take the place of a logit for each class.
+        class_weight: How much rows of each class count: a dict, or "balanced" for all classes the same, as in
+            scikit-learn; multiplied by `sample_weight`. Probabilities are then those in a population of such shares.
+            Model files hold "balanced" but no dict, which predictions do not need.
         effort: "default" for a mixture of networks that check each other: several values of `kl_weight`, small
             networks, a straight line and, from some thousands of rows on, wide networks, on features encoded by bins.
             Each is trained on four fifths of the rows, and the rows left out say how much it counts. "best" tries more,
@@ -102,6 +106,7 @@ class NPNClassifier(ProbabilisticClassifier, SupervisedEstimator):
         activation: str = "relu",
         *,
         ordered: bool = False,
+        class_weight: Any = None,
         effort: str = "default",
         missing: str = "marginal",
         dropout: float = 0.0,
@@ -116,7 +121,7 @@ class NPNClassifier(ProbabilisticClassifier, SupervisedEstimator):
         verbose: int = 0,
     ) -> None:
         self.hidden, self.activation = hidden, activation
-        self.ordered, self.effort = ordered, effort
+        self.ordered, self.class_weight, self.effort = ordered, class_weight, effort
         self.missing, self.dropout, self.adversarial = missing, dropout, adversarial
         self.kl_weight, self.learning_rate = kl_weight, learning_rate
         self.batch_size, self.max_epochs, self.n_estimators = batch_size, max_epochs, n_estimators
@@ -125,6 +130,15 @@ class NPNClassifier(ProbabilisticClassifier, SupervisedEstimator):
     def _check_settings(self) -> None:
         super()._check_settings()
         check_flag("ordered", self.ordered)
+        check_class_weight(self.class_weight)
+
+    def _checked(self, X: Any, y: Any, sample_weight: Any, reset: bool) -> tuple[Any, Array, Array | None]:
+        X, y, weight = super()._checked(X, y, sample_weight, reset)
+        if self.class_weight is None:
+            return X, y, weight
+        distinct_labels(y)  # which says in words what cannot be sorted
+        of_classes = compute_sample_weight(self.class_weight, y)
+        return X, y, checked_weight(of_classes if weight is None else of_classes * weight, X)
 
     # Learning ----------------------------------------------------------------------------------------------------
 
@@ -141,6 +155,8 @@ class NPNClassifier(ProbabilisticClassifier, SupervisedEstimator):
             sample_weight: As for `fit`.
             X_variance: As for `fit`.
         """
+        if isinstance(self.class_weight, str):
+            raise ValueError('class_weight="balanced" goes with fit: here, give a dict, or sample_weight.')
         first = not hasattr(self, "network_")
         X, y, weight = self._checked(X, y, sample_weight, reset=first)
         if first:
@@ -195,7 +211,7 @@ class NPNClassifier(ProbabilisticClassifier, SupervisedEstimator):
 
     def predict_variance(self, X: Any, *, X_variance: Any = None) -> ArrayVarianceParts:
         """Variance p (1 - p) of each class (rows, classes), and its epistemic and aleatoric parts."""
-        return ArrayVarianceParts(*(part.numpy() for part in self._variance_parts(X, X_variance)))
+        return ArrayVarianceParts(*(part.numpy() for part in self._variance_parts(self._latent(X, X_variance))))
 
     def log_likelihood(self, X: Any, y: Any, *, X_variance: Any = None) -> Array:
         """log p(label) of each row in nats."""

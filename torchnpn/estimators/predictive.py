@@ -9,6 +9,7 @@ import torch
 from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
+from torchnpn.censoring import bounds_of
 from torchnpn.estimators.settings import generator_of, short
 from torchnpn.estimators.targets import places_among
 from torchnpn.estimators.validation import real_numbers
@@ -68,13 +69,28 @@ class Predictive:
         deviation: Array = np.sqrt(self.variance)
         return deviation
 
+    @property
+    def median(self) -> Array:
+        return self.quantile(0.5)
+
     def log_prob(self, y: ArrayLike) -> Array:
-        """Log density of `y`, or log probability for counts, in nats."""
-        return self._array(self.distribution.log_prob(self._tensor(y)))
+        """Log density of `y`, or log probability for counts and for ranges (`npn.censored`), in nats."""
+        bounds, distribution = bounds_of(y), self.distribution
+        if bounds is None:
+            return self._array(distribution.log_prob(self._tensor(y)))
+        lower, upper = map(self._tensor, bounds)
+        exact = lower == upper
+        of_ranges = distribution.log_mass(torch.where(exact, 0.0, lower), torch.where(exact, torch.inf, upper))
+        return self._array(torch.where(exact, distribution.log_prob(lower), of_ranges))
 
     def cdf(self, y: ArrayLike) -> Array:
         """P(target ≤ y)."""
         return self._array(self.distribution.cdf(self._tensor(y)))
+
+    def survival(self, t: ArrayLike) -> Array:
+        """P(target > t), with its own digits where it is small."""
+        lower = self._tensor(t)
+        return self._array(torch.exp(self.distribution.log_mass(lower, torch.full_like(lower, torch.inf))))
 
     def quantile(self, q: ArrayLike) -> Array:
         """The smallest y with P(target ≤ y) ≥ q; several q make a last dimension of their own."""

@@ -97,9 +97,9 @@ class SupervisedEstimator(NPNEstimator):
             told = None if progress is None else part_of(progress, len(parts), len(every))
             self.history_ = self._train(whole, data, plan, told, tried.member_kl_weights, folds.subsets)
             with torch.no_grad():
-                logs = whole.likelihood.predict(outputs(whole.network, x)).log_prob(torch.from_numpy(t))
-            by_row = logs.numpy().reshape(*logs.shape[:2], -1).sum(-1)  # (members, rows), over all targets
-            parts.append(stacking.Trained(tried, whole.network, whole.likelihood, folds.left_out(by_row)))
+                observed = self._observed(whole.likelihood)
+                logs = observed.log_prob(outputs(whole.network, x), torch.from_numpy(t))  # (members, rows)
+            parts.append(stacking.Trained(tried, whole.network, whole.likelihood, folds.left_out(logs.numpy())))
         self.network_, self.likelihood_, self._mixing = stacking.mixture(parts, weight, self._new_likelihood)
         self._rows_seen = rows if weight is None else float(weight.sum())
 

@@ -9,6 +9,7 @@ from torchnpn.metrics.calibration import (
     regression_calibration_error,
     reliability,
 )
+from torchnpn.metrics.concordance import concordance
 from torchnpn.metrics.crps import crps_gaussian, crps_mixture_gaussian
 from torchnpn.metrics.errors import brier_score, categorical_nll, gaussian_nll, rmse
 from torchnpn.metrics.intervals import interval_coverage, interval_score, interval_width
@@ -30,6 +31,7 @@ __all__ = [
     "calibration_curve",
     "calibration_error",
     "categorical_nll",
+    "concordance",
     "crps_gaussian",
     "crps_mixture_gaussian",
     "gaussian_nll",

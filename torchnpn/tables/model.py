@@ -140,7 +140,11 @@ def _check_fit(schema: Schema, target: Target, estimator: NPNRegressor | NPNClas
     """Parts that come from a file may not belong together."""
     if isinstance(estimator, NPNClassifier) != target.is_class:
         raise ValueError(f"A {type(estimator).__name__} cannot predict a target of family {target.family!r}.")
-    if estimator.n_features_in_ != schema.width:
-        raise ValueError(f"The estimator reads {estimator.n_features_in_} inputs, the schema gives {schema.width}.")
+    features = schema.width - bool(schema.exposure)
+    if estimator.n_features_in_ != features:
+        raise ValueError(f"The estimator reads {estimator.n_features_in_} inputs, the schema gives {features}.")
+    column = estimator.exposure_ and estimator.exposure_.column if isinstance(estimator, NPNRegressor) else None
+    if target.exposure != schema.exposure or column != (features if schema.exposure else None):
+        raise ValueError("The exposure of the estimator is not that of the schema and the target.")
     if isinstance(estimator, NPNClassifier) and estimator.classes_.tolist() != list(range(len(target.classes))):
         raise ValueError("The classes of the estimator are not those of the target.")

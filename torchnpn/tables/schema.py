@@ -49,6 +49,23 @@ class Number:
 
 
 @dataclass(frozen=True)
+class Exposure(Number):
+    """A column of numbers above 0, to which the target is in proportion; the last one of a schema, and no feature."""
+
+    def encode(self, found: pa.Array, first_row: int) -> NDArray[np.float32]:  # (rows,) -> (rows, 1)
+        encoded = super().encode(found, first_row)
+        wrong = ~(encoded[:, 0] > 0)
+        if wrong.any():
+            row = int(np.flatnonzero(wrong)[0])
+            what = "nothing" if np.isnan(encoded[row, 0]) else f"{encoded[row, 0]:g}"
+            raise TableError(
+                f"The exposure {self.name!r} should be a number above 0 in every row; row {first_row + row:,} holds "
+                f"{what}. Leave out such rows."
+            )
+        return encoded
+
+
+@dataclass(frozen=True)
 class Category:
     """A column of text: an input of 0 or 1 for each value, one input alone where there are two values.
 
@@ -99,6 +116,11 @@ class Schema:
     @property
     def names(self) -> tuple[str, ...]:
         return tuple(column.name for column in self.columns)
+
+    @property
+    def exposure(self) -> str:
+        """Name of the column that is an exposure, the last one; empty where there is none."""
+        return self.columns[-1].name if isinstance(self.columns[-1], Exposure) else ""
 
     @property
     def groups(self) -> dict[str, slice]:
@@ -172,21 +194,26 @@ class Schema:
         schema = cls(tuple(map(_column, described)), tuple(words))
         if len(set(schema.names)) < len(schema.names):
             raise ValueError("A schema should have columns of different names.")
+        if any(isinstance(column, Exposure) for column in schema.columns[:-1]):
+            raise ValueError("A schema should have one exposure at most, as its last column.")
         return schema
 
 
-def find_schema(found: Survey, target: str, use: Collection[str] = ()) -> tuple[Schema, list[LeftOut]]:
+def find_schema(
+    found: Survey, target: str, use: Collection[str] = (), exposure: str = ""
+) -> tuple[Schema, list[LeftOut]]:
     """What to read of a file, and what not.
 
     Args:
         found: What its columns hold.
         target: Name of the column to predict.
         use: Columns to use though they look like identifiers.
+        exposure: Name of the column to which the target is in proportion, if there is one.
 
     Raises:
-        TableError: No column is left.
+        TableError: No column is left, or the exposure is not one of numbers.
     """
-    others = [column for column in found.columns.values() if column.name != target]
+    others = [column for column in found.columns.values() if column.name not in (target, exposure)]
     left_out = [LeftOut(name, _type_reason(kind)) for name, kind in found.unreadable.items()]
     left_out += [LeftOut(column.name, reason) for column in others if (reason := _reason(column))]
     named = {name for name, _ in left_out}
@@ -198,7 +225,18 @@ def find_schema(found: Survey, target: str, use: Collection[str] = ()) -> tuple[
     if len(identifiers) < len(usable):  # where there is nothing else, a row number may be a time
         left_out += [LeftOut(name, reason) for name, reason in identifiers.items() if name not in use]
         usable = [column for column in usable if column.name not in identifiers or column.name in use]
-    return Schema(tuple(map(_described, usable)), found.missing), left_out
+    exposed = [_exposure(found, exposure)] if exposure else []
+    return Schema((*map(_described, usable), *exposed), found.missing), left_out
+
+
+def _exposure(found: Survey, name: str) -> Exposure:
+    column = found.columns.get(name)
+    if column is None or column.notation is None:
+        what = (
+            f"{shown(column.first_text[1])} in row {column.first_text[0]:,}" if column and column.first_text else "none"
+        )
+        raise TableError(f"The exposure {name!r} should hold numbers; it holds {what}.")
+    return Exposure(name, 0.0, column.notation, (column.low, column.high))
 
 
 def _described(column: Column) -> Number | Category:
@@ -258,7 +296,8 @@ def _type_reason(kind: pa.DataType) -> str:
 def _state(column: Number | Category) -> dict[str, Any]:
     if isinstance(column, Number):
         known = {} if column.range is None else {"range": list(column.range)}
-        return {"number": column.name, "origin": column.origin, **known, **column.notation.state()}
+        kind = "exposure" if isinstance(column, Exposure) else "number"
+        return {kind: column.name, "origin": column.origin, **known, **column.notation.state()}
     return {"category": column.name, "values": list(column.values), "has_other": column.has_other}
 
 
@@ -267,6 +306,9 @@ def _column(state: object) -> Number | Category:
         case {"number": str(name), "origin": int() | float() as origin, **rest} if np.isfinite(origin):
             known = _range(rest.pop("range")) if "range" in rest else None
             return Number(name, float(origin), Notation.from_state(rest), known)
+        case {"exposure": str(name), "origin": 0.0, **rest}:
+            known = _range(rest.pop("range")) if "range" in rest else None
+            return Exposure(name, 0.0, Notation.from_state(rest), known)
         case {"category": str(name), "values": list(values), "has_other": bool(has_other), **rest} if not rest:
             texts = all(isinstance(value, str) for value in values) and len(set(values)) == len(values)
             if texts and 2 <= len(values) <= MOST_CATEGORIES:
