@@ -6,7 +6,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from torchnpn import datasets, estimators, families, io, likelihoods, maps, metrics, nn, priors, training
+    from torchnpn import conformal, datasets, estimators, families, io, likelihoods, maps, metrics, nn, priors, training
     from torchnpn.documents import DocumentAutoencoder
     from torchnpn.estimators import (
         NPNAutoencoder,
@@ -32,6 +32,7 @@ __all__ = [
     "NPNRegressor",
     "Predictive",
     "Recipe",
+    "conformal",
     "datasets",
     "estimators",
     "explain",

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from abc import abstractmethod
+from functools import partial
 from typing import Any, Self
 
 import numpy as np
 import scipy.sparse
 import torch
 
-from torchnpn.estimators import stacking
+from torchnpn.conformal import HeldOut
+from torchnpn.estimators import calibration, stacking
 from torchnpn.estimators.base import Array, NPNEstimator
 from torchnpn.estimators.bins import Bins
 from torchnpn.estimators.forward import outputs
@@ -23,6 +25,8 @@ from torchnpn.estimators.validation import (
     checked_subsets,
     checked_weight,
 )
+from torchnpn.families import Distribution
+from torchnpn.moments import Moments
 from torchnpn.nn import with_members
 from torchnpn.training import Recipe
 
@@ -31,6 +35,8 @@ class SupervisedEstimator(NPNEstimator):
     """`fit` for any target; subclasses say what targets are to the network."""
 
     effort: str
+    calibrate: str | None
+    calibration_: HeldOut | None = None
 
     @all_or_nothing
     def fit(
@@ -56,15 +62,29 @@ class SupervisedEstimator(NPNEstimator):
         """
         check_progress(progress)
         X, y, weight = self._checked(X, y, sample_weight, reset=True)
+        check_enough_rows(self, X, weight)
+        self.calibration_ = None
+        learn = self._learn if self.calibrate is None else partial(calibration.learn, self)
+        learn(X, y, weight, X_variance, progress, subsets)
+        return self
+
+    def _learn(
+        self, X: Any, y: Array, weight: Array | None, X_variance: Any, progress: Progress | None, subsets: Any
+    ) -> None:
+        """Learn from rows that have been checked."""
         if self.effort == "best":
             self._fit_stacked(X, y, weight, X_variance, progress, subsets)
-            return self
+            return
         self._weights = self._bins = None
         rows = checked_subsets(subsets, self.n_estimators, X.shape[0], weight)
-        t = self._begin(X, y, weight, X.shape[0] if rows is None else rows.shape[1])
-        check_enough_rows(self, X, weight)
+        seen = X.shape[0] if rows is None else rows.shape[1]
+        if self.calibrate == "cross":  # each network is one for each fifth of the rows, which it does not see
+            self._weights = _equal(self.n_estimators * stacking.FOLDS)
+            seen -= -(-seen // stacking.FOLDS)
+        t = self._begin(X, y, weight, seen)
+        if self.calibrate == "cross":
+            rows = stacking.Folds.draw(X.shape[0], self.n_estimators, self._seed).subsets
         self._train(self._inputs(X, X_variance), t, weight, progress, rows)
-        return self
 
     def _checked(self, X: Any, y: Any, sample_weight: Any, reset: bool) -> tuple[Any, Array, Array | None]:
         """Rows, targets and weights, once settings make sense."""
@@ -84,9 +104,8 @@ class SupervisedEstimator(NPNEstimator):
                 f'effort="best" expects at least {stacking.LEAST_ROWS} rows, since it holds out a fifth of them, got '
                 f'{rows}. Take effort="quick".'
             )
-        self._weights = torch.full((settings * stacking.FOLDS,), 1 / (settings * stacking.FOLDS), dtype=torch.float64)
+        self._weights = _equal(settings * stacking.FOLDS)
         t = self._begin(X, y, weight, rows - -(-rows // stacking.FOLDS))
-        check_enough_rows(self, X, weight)
         folds, x = stacking.Folds.draw(rows, settings, self._seed), self._inputs(X, X_variance)
         self._train(x, t, weight, progress, folds.subsets, np.repeat(stacking.KL_WEIGHTS, stacking.FOLDS))
         self._rows_seen = rows if weight is None else float(weight.sum())
@@ -117,6 +136,7 @@ class SupervisedEstimator(NPNEstimator):
 
     def _check_settings(self) -> None:
         super()._check_settings()
+        calibration.check(self.calibrate)
         check_choice("effort", self.effort, ("quick", "best"))
         if self.effort == "quick":
             return
@@ -141,3 +161,21 @@ class SupervisedEstimator(NPNEstimator):
     @abstractmethod
     def _begin(self, X: Any, y: Array, weight: Array | None, seen: int) -> Array:
         """Scales and a new network, each of whose members sees so many rows; the targets as it learns them."""
+
+    @abstractmethod
+    def _each_of(self, o: Moments) -> Distribution:
+        """What the network, or each of several, predicts by its output, in the units of y."""
+
+    @abstractmethod
+    def _hold_out(self, parts: tuple[Distribution, ...], y: Array, part: Array) -> None:
+        """Calibrate by rows and the number of the part of the prediction that has not seen each."""
+
+    def _train_on(self, x: Any, y: Any, weight: Array | None) -> None:
+        if self.calibrate is not None:
+            raise ValueError(f"partial_fit goes with calibrate=None: no rows are held out, got {self.calibrate!r}.")
+        super()._train_on(x, y, weight)
+
+
+def _equal(members: int) -> torch.Tensor:
+    """Weights of so many networks that count the same."""
+    return torch.full((members,), 1 / members, dtype=torch.float64)
