@@ -55,8 +55,7 @@ def learn(
         model._learn(X, y, None, X_variance, progress, None)
         part = stacking.Folds.draw(rows, 1, model._seed).fold
     with torch.no_grad():
-        each = model._each_of(outputs(model.network_, model._inputs(X, X_variance)))
-    model._hold_out(parts(model, each, int(part.max()) + 1), y, part)
+        model._hold_out(outputs(model.network_, model._inputs(X, X_variance)), y, part)
 
 
 def parts(model: SupervisedEstimator, each: Distribution, count: int) -> tuple[Distribution, ...]:

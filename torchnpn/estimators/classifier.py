@@ -195,7 +195,8 @@ class NPNClassifier(ProbabilisticClassifier, SupervisedEstimator):
         each = self._each_predicts(X, X_variance)
         if self.calibration_ is None:
             return ClassPredictive(self.classes_, self._mixed(each).mean.numpy())
-        return ClassPredictive(self.classes_, softened(self._by_part(each), self.temperature_).mean(0))
+        by_part = self._by_part(each, len(self.calibration_.by_part))
+        return ClassPredictive(self.classes_, softened(by_part, self.temperature_).mean(0))
 
     def predict_set(self, X: Any, level: float = 0.9, *, X_variance: Any = None) -> Array:
         """Which classes may be the right one (rows, classes): the right one is among them with probability `level`.
@@ -209,23 +210,19 @@ class NPNClassifier(ProbabilisticClassifier, SupervisedEstimator):
         each = self._each_predicts(X, X_variance)
         if self.calibration_ is None:
             raise ValueError('predict_set expects a classifier with calibrate="cross" or "split", got calibrate=None.')
-        return class_sets(self._by_part(each), self.calibration_, float(inside))
+        by_part = self._by_part(each, len(self.calibration_.by_part))
+        return class_sets(by_part, self.calibration_, float(inside))
 
     @torch.no_grad()
     def _each_predicts(self, X: Any, X_variance: Any) -> Distribution:
-        return self._each_of(self._latent(X, X_variance))
+        return self.likelihood_.predict(self._latent(X, X_variance))
 
-    def _each_of(self, o: Moments) -> Distribution:
-        return self.likelihood_.predict(o)
-
-    def _by_part(self, each: Distribution) -> Array:  # (parts, rows, classes)
+    def _by_part(self, each: Distribution, count: int) -> Array:  # (parts, rows, classes)
         """Probabilities by the networks of each fold, or by all where none left out a fold."""
-        assert self.calibration_ is not None
-        parts = calibration.parts(self, each, len(self.calibration_.by_part))
-        return np.stack([part.mean.numpy() for part in parts])
+        return np.stack([part.mean.numpy() for part in calibration.parts(self, each, count)])
 
-    def _hold_out(self, parts: tuple[Distribution, ...], y: Array, part: Array) -> None:
-        by_part, labels = np.stack([one.mean.numpy() for one in parts]), self._numbers(y)
+    def _hold_out(self, o: Moments, y: Array, part: Array) -> None:
+        by_part, labels = self._by_part(self.likelihood_.predict(o), int(part.max()) + 1), self._numbers(y)
         probs = by_part[part, np.arange(len(part))]
         self.temperature_ = temperature(probs, labels)
         self.calibration_ = HeldOut.of(class_scores(probs, labels), part, self._seed)

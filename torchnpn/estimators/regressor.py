@@ -176,10 +176,10 @@ class NPNRegressor(RegressorMixin, SupervisedEstimator):  # type: ignore[misc]
         steps = regression_steps(rows) if self._kind.gains_from_steps else self._steps
         return Plan.of(rows, self.batch_size, self.max_epochs, steps, self._most_epochs)
 
-    def _hold_out(self, parts: tuple[Distribution, ...], y: Array, part: Array) -> None:
+    def _hold_out(self, o: Moments, y: Array, part: Array) -> None:
         generator, columns = np.random.default_rng(self._seed), y.reshape(len(y), -1).astype(np.float64)
         levels = np.empty(columns.shape)
-        for k, one in enumerate(parts):
+        for k, one in enumerate(calibration.parts(self, self._each_of(o), int(part.max()) + 1)):
             rows = np.flatnonzero(part == k)
             levels[rows] = conformal.levels(one[rows], columns[rows], generator)
         self.calibration_ = HeldOut.of(levels, part, self._seed)

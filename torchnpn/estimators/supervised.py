@@ -25,7 +25,6 @@ from torchnpn.estimators.validation import (
     checked_subsets,
     checked_weight,
 )
-from torchnpn.families import Distribution
 from torchnpn.moments import Moments
 from torchnpn.nn import with_members
 from torchnpn.training import Recipe
@@ -163,12 +162,8 @@ class SupervisedEstimator(NPNEstimator):
         """Scales and a new network, each of whose members sees so many rows; the targets as it learns them."""
 
     @abstractmethod
-    def _each_of(self, o: Moments) -> Distribution:
-        """What the network, or each of several, predicts by its output, in the units of y."""
-
-    @abstractmethod
-    def _hold_out(self, parts: tuple[Distribution, ...], y: Array, part: Array) -> None:
-        """Calibrate by rows and the number of the part of the prediction that has not seen each."""
+    def _hold_out(self, o: Moments, y: Array, part: Array) -> None:
+        """Calibrate by outputs for some rows, their targets, and the part of the networks that has not seen each."""
 
     def _train_on(self, x: Any, y: Any, weight: Array | None) -> None:
         if self.calibrate is not None:

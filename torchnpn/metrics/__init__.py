@@ -11,7 +11,15 @@ from torchnpn.metrics.calibration import (
 )
 from torchnpn.metrics.crps import crps_gaussian, crps_mixture_gaussian
 from torchnpn.metrics.errors import brier_score, categorical_nll, gaussian_nll, rmse
-from torchnpn.metrics.intervals import interval_coverage, interval_score, interval_width
+from torchnpn.metrics.intervals import (
+    CoverageByGroup,
+    coverage_by_group,
+    interval_coverage,
+    interval_score,
+    interval_width,
+    pinball,
+)
+from torchnpn.metrics.scoring import Scorer, scorers
 from torchnpn.metrics.uncertainty import (
     AccuracyByUncertainty,
     RiskCoverage,
@@ -23,13 +31,16 @@ from torchnpn.metrics.uncertainty import (
 __all__ = [
     "AccuracyByUncertainty",
     "CalibrationCurve",
+    "CoverageByGroup",
     "Reliability",
     "RiskCoverage",
+    "Scorer",
     "accuracy_by_uncertainty",
     "brier_score",
     "calibration_curve",
     "calibration_error",
     "categorical_nll",
+    "coverage_by_group",
     "crps_gaussian",
     "crps_mixture_gaussian",
     "gaussian_nll",
@@ -37,11 +48,13 @@ __all__ = [
     "interval_score",
     "interval_width",
     "ood_auroc",
+    "pinball",
     "pit_for_counts",
     "regression_calibration_error",
     "reliability",
     "risk_coverage",
     "rmse",
+    "scorers",
 ]
 
 # For other packages of torchnpn:
