@@ -25,6 +25,7 @@ LAYERS = (  # from the bottom up; a module imports from layers below its own
     ("training",),
     ("conformal",),
     ("estimators",),
+    ("inspection",),
     ("logistic",),
     ("documents", "links"),
     ("tables",),

@@ -6,7 +6,20 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from torchnpn import conformal, datasets, estimators, families, io, likelihoods, maps, metrics, nn, priors, training
+    from torchnpn import (
+        conformal,
+        datasets,
+        estimators,
+        families,
+        inspection,
+        io,
+        likelihoods,
+        maps,
+        metrics,
+        nn,
+        priors,
+        training,
+    )
     from torchnpn.documents import DocumentAutoencoder
     from torchnpn.estimators import (
         NPNAutoencoder,
@@ -37,6 +50,7 @@ __all__ = [
     "estimators",
     "explain",
     "families",
+    "inspection",
     "io",
     "kl",
     "likelihoods",

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from sklearn.metrics import confusion_matrix
 
 import torchnpn
-from torchnpn import metrics, plots, report, table_files, tables
+from torchnpn import inspection, metrics, plots, report, table_files, tables
 from torchnpn.cli.models import describe_column, describe_network
 
 _WIDE = 8.8  # inches of a figure with two panels
@@ -29,7 +29,7 @@ class Findings(NamedTuple):
     left_out: list[tables.LeftOut]
     kind: tables.Kind
     outcome: tables.Outcome  # of the held-out rows
-    importance: tables.Importance
+    importance: inspection.Importance
 
 
 def html(model: tables.TableModel, found: Findings) -> str:
@@ -208,7 +208,7 @@ def _confusion(classes: tuple[str, ...], y: Array, guessed: Array) -> report.Pic
     )
 
 
-def _reliance(importance: tables.Importance) -> report.Section:
+def _reliance(importance: inspection.Importance) -> report.Section:
     names, shown = importance.names[:_MOST_BARS], slice(_MOST_BARS)
     return report.Section(
         "Which columns matter",
