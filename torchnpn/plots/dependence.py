@@ -49,7 +49,7 @@ def dependence_plot(
             right.plot(grid, values, color=colour, linewidth=2)
         right.set(title="Its uncertainty", ylabel="standard deviation", ylim=(0, 1.08 * float(total.max()) or 1.0))
         for ax in (left, right):
-            ax.set(xlabel=plain(xlabel), xlim=ends(grid, margin=0.0))
+            ax.set(xlabel=plain(xlabel), xlim=ends(grid, margin=0.01))
         handles = [
             line(ours, "mean over rows"),
             Patch(color=ours, alpha=0.17, linewidth=0, label="80% of the rows"),
