@@ -174,3 +174,35 @@ def test_partial_fit_is_refused(calibrate):
 def test_measurement_errors_follow_their_rows(shape):
     model = NPNRegressor(calibrate="split", **SHORT).fit(X, Y, X_variance=np.full(shape, 0.01))
     assert np.isfinite(model.predict_interval(NEW, X_variance=0.01)).all()
+
+
+HOSTILE = {
+    "values above one": {"held_out.values": lambda a: a + 1},
+    "no numbers": {"held_out.values": lambda a: a * np.nan},
+    "values of other targets": {"held_out.values": lambda a: np.tile(a, 2)},
+    "fewer values": {"held_out.values": lambda a: a[1:]},
+    "no rows": {"held_out.values": lambda a: a[:0], "held_out.part": lambda a: a[:0]},
+    "a part that is none": {"held_out.part": lambda a: a + 1},
+    "many parts": {"held_out.part": lambda a: a * 1e300},
+    "half a part": {"held_out.part": lambda a: a / 2},
+    "parts that are no shares of the networks": {"held_out.part": lambda a: np.minimum(a, 2)},
+}
+
+
+@pytest.mark.parametrize("model", [NPNRegressor, NPNClassifier])
+@pytest.mark.parametrize("name", HOSTILE)
+def test_hostile_files_are_refused(model, name):
+    plain, arrays = (
+        model(calibrate="cross", **SHORT).fit(X[:40], (Y if model is NPNRegressor else LABELS)[:40])._state()
+    )
+    for key, change in HOSTILE[name].items():
+        arrays[key] = change(np.asarray(arrays[key]))
+    with pytest.raises(ValueError, match="held_out"):
+        model._from_state(plain, arrays)
+
+
+@pytest.mark.parametrize("temperature", [0.0, -1.0, "hot", None, float("nan")])
+def test_hostile_temperatures_are_refused(temperature):
+    plain, arrays = NPNClassifier(calibrate="split", **SHORT).fit(X, LABELS)._state()
+    with pytest.raises(ValueError, match="temperature"):
+        NPNClassifier._from_state({**plain, "temperature": temperature}, arrays)
