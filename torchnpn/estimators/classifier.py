@@ -215,7 +215,8 @@ class NPNClassifier(ProbabilisticClassifier, SupervisedEstimator):
 
     @torch.no_grad()
     def _each_predicts(self, X: Any, X_variance: Any) -> Distribution:
-        return self.likelihood_.predict(self._latent(X, X_variance))
+        o = self._latent(X, X_variance)  # which says where nothing is fitted
+        return self.likelihood_.predict(o)
 
     def _by_part(self, each: Distribution, count: int) -> Array:  # (parts, rows, classes)
         """Probabilities by the networks of each fold, or by all where none left out a fold."""
