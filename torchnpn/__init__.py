@@ -6,7 +6,20 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from torchnpn import datasets, estimators, families, io, likelihoods, maps, metrics, nn, priors, training
+    from torchnpn import (
+        conformal,
+        datasets,
+        estimators,
+        families,
+        inspection,
+        io,
+        likelihoods,
+        maps,
+        metrics,
+        nn,
+        priors,
+        training,
+    )
     from torchnpn.censoring import censored, interval_censored
     from torchnpn.documents import DocumentAutoencoder
     from torchnpn.estimators import (
@@ -34,10 +47,12 @@ __all__ = [
     "Predictive",
     "Recipe",
     "censored",
+    "conformal",
     "datasets",
     "estimators",
     "explain",
     "families",
+    "inspection",
     "interval_censored",
     "io",
     "kl",

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 
-from torchnpn import io, table_files, tables
+from torchnpn import inspection, io, table_files, tables
 from torchnpn._files import whole_file
 from torchnpn._text import did_you_mean, shown
 from torchnpn.cli import fit_report
@@ -73,8 +73,8 @@ def fit(options: FitOptions) -> None:
         fitted = tables.TableModel(read.schema, best.target, best.estimator, record)
         if options.report:
             progress, seed = bar("Importance of columns"), options.seed
-            importance = tables.permutation_importance(
-                best.estimator, read.schema, *held_out, seed=seed, progress=progress
+            importance = inspection.permutation_importance(
+                best.estimator, *held_out, groups=read.schema.groups, seed=seed, progress=progress
             )
     with writing(options.out):
         io.save(fitted, options.out)

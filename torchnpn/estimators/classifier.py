@@ -12,14 +12,18 @@ from sklearn.base import ClassifierMixin
 from sklearn.utils.class_weight import compute_sample_weight
 from sklearn.utils.multiclass import check_classification_targets
 
-from torchnpn.estimators import state
+from torchnpn.conformal import HeldOut, class_scores, class_sets, softened, temperature
+from torchnpn.estimators import calibration, state
 from torchnpn.estimators.learning import all_or_nothing
 from torchnpn.estimators.predictive import ArrayVarianceParts, ClassPredictive
 from torchnpn.estimators.settings import check_class_weight, check_flag, short
 from torchnpn.estimators.supervised import SupervisedEstimator
 from torchnpn.estimators.targets import distinct_labels, places_among
-from torchnpn.estimators.validation import checked_weight, score_weight
+from torchnpn.estimators.validation import checked_weight, real_numbers, score_weight
+from torchnpn.families import Distribution
+from torchnpn.io import checks
 from torchnpn.likelihoods import Likelihood, OrderedClasses, ScaledSoftmax
+from torchnpn.moments import Moments
 
 Array = NDArray[Any]
 _LEAST = np.finfo(np.float64).tiny
@@ -71,6 +75,10 @@ class NPNClassifier(ProbabilisticClassifier, SupervisedEstimator):
             by `hidden`, `activation`, `dropout`, `adversarial`, `kl_weight`, `learning_rate`, `batch_size`
             or `n_estimators`, or where there are fewer than
             20 rows, the default trains that network, on all rows, and no mixture.
+        calibrate: None; or "split" or "cross", to calibrate by rows that networks have not seen: probabilities are
+            softened or sharpened by a temperature, and `predict_set` gives sets of classes that hold the right one.
+            "split" learns from four fifths of the rows only; "cross" uses every row, by five networks in place of one,
+            each of which leaves out a fifth; those of a mixture do so anyway.
         missing: What NaN in X stands for: "marginal", the mean and variance of its feature in the training rows; or
             "conditional", those given the other values of its row, better where features say much about each other.
         dropout: Probability of dropping a hidden unit in training.
@@ -108,6 +116,7 @@ class NPNClassifier(ProbabilisticClassifier, SupervisedEstimator):
         ordered: bool = False,
         class_weight: Any = None,
         effort: str = "default",
+        calibrate: str | None = None,
         missing: str = "marginal",
         dropout: float = 0.0,
         adversarial: float = 0.0,
@@ -122,6 +131,7 @@ class NPNClassifier(ProbabilisticClassifier, SupervisedEstimator):
     ) -> None:
         self.hidden, self.activation = hidden, activation
         self.ordered, self.class_weight, self.effort = ordered, class_weight, effort
+        self.calibrate = calibrate
         self.missing, self.dropout, self.adversarial = missing, dropout, adversarial
         self.kl_weight, self.learning_rate = kl_weight, learning_rate
         self.batch_size, self.max_epochs, self.n_estimators = batch_size, max_epochs, n_estimators
@@ -204,10 +214,41 @@ class NPNClassifier(ProbabilisticClassifier, SupervisedEstimator):
 
     def predict_dist(self, X: Any, *, X_variance: Any = None) -> ClassPredictive:
         """The predictive distribution over the classes of each row."""
-        o = self._latent(X, X_variance)
-        with torch.no_grad():
-            classes = self.likelihood_.predict(o)
-        return ClassPredictive(self.classes_, self._mixed(classes).mean.numpy())
+        each = self._each_predicts(X, X_variance)
+        if self.calibration_ is None:
+            return ClassPredictive(self.classes_, self._mixed(each).mean.numpy())
+        by_part = self._by_part(each, len(self.calibration_.by_part))
+        return ClassPredictive(self.classes_, softened(by_part, self.temperature_).mean(0))
+
+    def predict_set(self, X: Any, level: float = 0.9, *, X_variance: Any = None) -> Array:
+        """Which classes may be the right one (rows, classes): the right one is among them with probability `level`.
+
+        The order is that of `classes_`. Needs `calibrate=`. Each class whose probability is no lower than those of most
+        labels of held-out rows is in; so is the most probable one. See "Calibration" for what is guaranteed.
+        """
+        inside = real_numbers(level, "predict_set")
+        if inside.ndim or not 0 < inside < 1:
+            raise ValueError(f"A set expects a level between 0 and 1, such as 0.9, got {short(level)}.")
+        each = self._each_predicts(X, X_variance)
+        if self.calibration_ is None:
+            raise ValueError('predict_set expects a classifier with calibrate="cross" or "split", got calibrate=None.')
+        by_part = self._by_part(each, len(self.calibration_.by_part))
+        return class_sets(by_part, self.calibration_, float(inside))
+
+    @torch.no_grad()
+    def _each_predicts(self, X: Any, X_variance: Any) -> Distribution:
+        o = self._latent(X, X_variance)  # which says where nothing is fitted
+        return self.likelihood_.predict(o)
+
+    def _by_part(self, each: Distribution, count: int) -> Array:  # (parts, rows, classes)
+        """Probabilities by the networks of each fold, or by all where none left out a fold."""
+        return np.stack([part.mean.numpy() for part in calibration.parts(self, each, count)])
+
+    def _hold_out(self, o: Moments, y: Array, part: Array) -> None:
+        by_part, labels = self._by_part(self.likelihood_.predict(o), int(part.max()) + 1), self._numbers(y)
+        probs = by_part[part, np.arange(len(part))]
+        self.temperature_ = temperature(probs, labels)
+        self.calibration_ = HeldOut.of(class_scores(probs, labels), part, self._seed)
 
     def predict_variance(self, X: Any, *, X_variance: Any = None) -> ArrayVarianceParts:
         """Variance p (1 - p) of each class (rows, classes), and its epistemic and aleatoric parts."""
@@ -220,8 +261,16 @@ class NPNClassifier(ProbabilisticClassifier, SupervisedEstimator):
     # Model files -------------------------------------------------------------------------------------------------
 
     def _plain_target(self) -> dict[str, Any]:
-        return {"classes": state.plain_labels(self.classes_)}
+        heat = {} if self.calibration_ is None else {"temperature": self.temperature_}
+        return {"classes": state.plain_labels(self.classes_), **heat}
+
+    def _target_arrays(self) -> dict[str, Array]:
+        return {} if self.calibration_ is None else self.calibration_.to_arrays()
 
     def _read_target(self, plain: dict[str, Any], arrays: dict[str, Any]) -> int:
         self.classes_ = state.checked_labels(plain.get("classes"))
+        if "held_out.part" in arrays:
+            members = 1 if self._mixing is None else len(self._mixing.weights)
+            self.calibration_ = HeldOut.from_arrays(arrays, 1, members)
+            self.temperature_ = checks.positive("temperature", plain.get("temperature"))
         return len(self.classes_)

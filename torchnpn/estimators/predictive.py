@@ -10,10 +10,11 @@ from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
 from torchnpn.censoring import bounds_of
+from torchnpn.conformal import levels
 from torchnpn.estimators.settings import generator_of, short
 from torchnpn.estimators.targets import places_among
 from torchnpn.estimators.validation import real_numbers
-from torchnpn.families import Distribution
+from torchnpn.families import Calibrated, Distribution
 from torchnpn.likelihoods import Categorical, Mixture
 
 Array = NDArray[Any]
@@ -105,7 +106,14 @@ class Predictive:
         inside = real_numbers(level, "interval")
         if inside.ndim or not 0 < inside < 1:
             raise ValueError(f"An interval expects a level between 0 and 1, such as 0.9, got {short(level)}.")
+        if isinstance(self.distribution, Calibrated):
+            return Interval(*map(self.quantile, self.distribution.central_levels(float(inside))))
         return Interval(self.quantile((1 - inside) / 2), self.quantile((1 + inside) / 2))
+
+    def pit(self, y: ArrayLike, random_state: Any = 0) -> Array:
+        """P(target < y) + v P(target = y), v uniform on [0, 1): uniform where calibrated, for counts and zeros, too."""
+        values = self._tensor(y).numpy()
+        return self._array(torch.from_numpy(levels(self.distribution, values, generator_of(random_state))))
 
     def crps(self, y: ArrayLike) -> Array:
         """Continuous ranked probability score ∫ (P(target ≤ t) - 1{y ≤ t})² dt of each row, in units of y."""

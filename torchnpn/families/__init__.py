@@ -6,6 +6,7 @@ from torchnpn._text import did_you_mean
 from torchnpn.families.base import ExponentialFamily
 from torchnpn.families.bernoulli import Bernoulli
 from torchnpn.families.beta import Beta
+from torchnpn.families.calibrated import Calibrated
 from torchnpn.families.distribution import Distribution
 from torchnpn.families.divergence import kl
 from torchnpn.families.gamma import Gamma
@@ -28,6 +29,7 @@ __all__ = [
     "BY_NAME",
     "Bernoulli",
     "Beta",
+    "Calibrated",
     "Distribution",
     "ExponentialFamily",
     "Gamma",

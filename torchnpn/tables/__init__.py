@@ -9,7 +9,6 @@ from torchnpn.tables.evaluation import (
     marginal_outcome,
     outcome,
 )
-from torchnpn.tables.importance import Importance, permutation_importance
 from torchnpn.tables.model import TableModel, uncertainty
 from torchnpn.tables.record import Figure, Record, is_worse, nll_of, people_read
 from torchnpn.tables.rows import Rows, load_rows, rows_to_keep, split_rows
@@ -31,7 +30,6 @@ __all__ = [
     "ClassOutcome",
     "FarOutside",
     "Figure",
-    "Importance",
     "Kind",
     "LeftOut",
     "Number",
@@ -56,7 +54,6 @@ __all__ = [
     "nll_of",
     "outcome",
     "people_read",
-    "permutation_importance",
     "rows_to_keep",
     "split_rows",
     "uncertainty",
