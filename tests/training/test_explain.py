@@ -15,6 +15,7 @@ from torchnpn.moments import Moments
 from torchnpn.training import Recipe
 from torchnpn.training.data import as_batches
 from torchnpn.training.engine import choose_engine
+from torchnpn.training.tape import Objective
 
 X, Y = torch.randn(30, 4, generator=torch.Generator().manual_seed(0)), torch.zeros(30, 1)
 NUMPY, TRITON = "a Gaussian chain in numpy", "a Gaussian chain in Triton"
@@ -46,7 +47,8 @@ def test_the_engine_is_the_one_that_trains(name):
     source = as_batches(settings["data"], torch.device("cpu"))
     targets = model(X).mean.shape[-1]
     noise = likelihoods.HeteroscedasticGaussian() if targets == 2 else likelihoods.GaussianNoise()
-    chosen = choose_engine(copy.deepcopy(model), source, noise, settings.get("prior"), recipe, torch.device("cpu"))
+    objective = Objective(copy.deepcopy(model), noise, settings.get("prior"), recipe)
+    chosen = choose_engine(objective, source, torch.device("cpu"))
     assert chosen.name == ("NumpyChainSteps" if engine == NUMPY else "TapeSteps")
 
 

@@ -78,3 +78,4 @@ from torchnpn.nn.replicas import count_replicas as count_replicas
 from torchnpn.nn.replicas import member as member
 from torchnpn.nn.replicas import replicas_of as replicas_of
 from torchnpn.nn.replicas import with_members as with_members
+from torchnpn.nn.size import check_network_size as check_network_size

@@ -1,11 +1,11 @@
 """Training: one loop for all networks, with recipes, early stopping and checkpoints."""
 
 from torchnpn.training.checkpoint import CheckpointError
+from torchnpn.training.engine import resolve_device
 from torchnpn.training.explanation import Explanation, explain
 from torchnpn.training.graph import captured
 from torchnpn.training.history import Epoch, History
 from torchnpn.training.loop import TrainingDiverged, train
-from torchnpn.training.machine import resolve_device
 from torchnpn.training.recipe import Ramp, Recipe, adam, constant, cosine, geometric_ramp, linear_ramp
 
 __all__ = [
@@ -36,6 +36,5 @@ from torchnpn.training.data import as_tensor as as_tensor
 from torchnpn.training.engine import device_engine as device_engine
 from torchnpn.training.graph import CapturedCall as CapturedCall
 from torchnpn.training.history import mean_history as mean_history
-from torchnpn.training.machine import check_network_size as check_network_size
 from torchnpn.training.recipe import half_cosine as half_cosine
 from torchnpn.training.wide import row_loss as row_loss

@@ -26,10 +26,9 @@ from torchnpn.training.adversarial import radius_per_replica, step_along
 from torchnpn.training.data import Rows
 from torchnpn.training.epoch import DevicePlan, HostPlan
 from torchnpn.training.graph import SideStream
-from torchnpn.training.optimizer import AdamUpdate, Averages, TorchUpdate, Update
-from torchnpn.training.optimizer_state import Places
+from torchnpn.training.optimizer_state import Averages, Places
 from torchnpn.training.recipe import ADAM, Recipe
-from torchnpn.training.tape import Steps
+from torchnpn.training.tape import AdamUpdate, Objective, Steps, TorchUpdate, Update
 
 MOST_WEIGHTS = 1_000_000  # of each network in numpy; above, torch's products and threads are worth its overhead
 
@@ -159,10 +158,9 @@ def why_not_numpy(model: nn.Module, prior: Prior | None, device: torch.device) -
 class NumpyChainSteps(ChainSteps):
     """Steps of a small network on a CPU, or of several at once."""
 
-    def __init__(
-        self, model: nn.Module, likelihood: Likelihood, prior: Prior | None, recipe: Recipe, plan: HostPlan | DevicePlan
-    ) -> None:
-        super().__init__(model, likelihood, prior, recipe, plan)
+    def __init__(self, objective: Objective, plan: HostPlan | DevicePlan) -> None:
+        super().__init__(objective, plan)
+        model, likelihood, prior, recipe = objective
         chain, own, gradient = small_chain(model), list(likelihood.parameters()), loss_gradient(likelihood)
         assert isinstance(chain, SmallChain)
         hidden, heads = ([cpu.Layer(*_tensors(layer)) for layer in layers] for layers in chain)
@@ -310,14 +308,13 @@ def _chain(model: nn.Module) -> Chain | str:
 class TritonChainSteps(ChainSteps):
     """Steps of a chain on a CUDA device; the likelihood's own parameters, if any, learn by autograd."""
 
-    def __init__(
-        self, model: nn.Module, likelihood: Likelihood, prior: Prior | None, recipe: Recipe, plan: DevicePlan
-    ) -> None:
+    def __init__(self, objective: Objective, plan: DevicePlan) -> None:
         from torchnpn.kernels import triton  # only here: it is not installed everywhere
 
+        super().__init__(objective, plan)
+        model, likelihood, prior, recipe = objective
         chain = _chain(model)
         assert isinstance(chain, Chain)
-        super().__init__(model, likelihood, prior, recipe, plan)
         self.on_device, self.layers = plan, chain.layers
         self.parameters = [p for module in (model, likelihood) for p in module.parameters()]
         x = plan.rows.x if isinstance(plan.rows.x, Moments) else Moments(plan.rows.x)

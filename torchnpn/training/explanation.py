@@ -18,9 +18,9 @@ from torchnpn.priors import Prior
 from torchnpn.sparse import SparseBatch
 from torchnpn.training.chain import TritonChainSteps, why_not_triton
 from torchnpn.training.data import Rows, as_batches
-from torchnpn.training.engine import Engine, recorded_engine, why_not_numpy_training
-from torchnpn.training.machine import resolve_device
+from torchnpn.training.engine import Engine, recorded_engine, resolve_device, why_not_numpy_training
 from torchnpn.training.recipe import Recipe
+from torchnpn.training.tape import Objective
 
 _ROWS = 8  # that pass through the network, to see what its layers are given
 _NUMPY, _TRITON, _GRAPH = "a Gaussian chain in numpy", "a Gaussian chain in Triton", "a CUDA graph"
@@ -79,11 +79,12 @@ def explain(
     model, likelihood = model.to(place), likelihood.to(place)
     rows = as_batches(data, place, next((p.dtype for p in model.parameters()), torch.get_default_dtype()))
     layers = dict(_kernels(model, next(iter(rows.batches(_ROWS))).x))
-    numpy = why_not_numpy_training(model, rows, prior, recipe, place)
+    objective = Objective(model, likelihood, prior, recipe)
+    numpy = why_not_numpy_training(objective, rows, place)
     triton: str | None = "the data are a DataLoader"
     if isinstance(rows, Rows):
         triton = why_not_triton(model, rows, prior, recipe, place.type == "cuda")
-    recorded = recorded_engine(model, rows, likelihood, prior, recipe, place)
+    recorded = recorded_engine(objective, rows, place)
     if isinstance(recorded, Engine):
         kind = _TRITON if isinstance(recorded.stepper, TritonChainSteps) else "autograd"
         engine, reasons = f"{kind}, in {_GRAPH}" if place.type == "cuda" else kind, {_TRITON: triton}

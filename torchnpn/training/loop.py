@@ -22,12 +22,12 @@ from torchnpn.training import checkpoint as checkpoints
 from torchnpn.training.adversarial import check_dense
 from torchnpn.training.checkpoint import Best, Checkpoint, check_tensors
 from torchnpn.training.data import Loader, Rows, as_batches
-from torchnpn.training.engine import choose_engine
+from torchnpn.training.engine import choose_engine, resolve_device
 from torchnpn.training.epoch import seed_of_epoch
 from torchnpn.training.fingerprint import fingerprint_of
 from torchnpn.training.history import Epoch, History
-from torchnpn.training.machine import resolve_device
 from torchnpn.training.recipe import Recipe
+from torchnpn.training.tape import Objective
 from torchnpn.training.wide import row_loss
 
 _log = logging.getLogger("torchnpn")
@@ -90,7 +90,7 @@ def train(
             raise ValueError("subsets needs data in memory: (x, y), not a DataLoader.")
         rows = rows.restricted(subsets)
 
-    run = _Run(model, rows, held_out, likelihood, prior, recipe, place)
+    run = _Run(Objective(model.to(place), likelihood.to(place), prior, recipe), rows, held_out, place)
     if path is not None:
         identity = fingerprint_of(model, data, likelihood, prior, recipe, validation, subsets)
         if (stored := checkpoints.read(path, identity)) is not None:
@@ -111,24 +111,18 @@ class _Run:
     """One training under way: what an epoch changes, and how that is stored and taken up again."""
 
     def __init__(
-        self,
-        model: nn.Module,
-        data: Rows | Loader,
-        validation: Rows | Loader | None,
-        likelihood: Likelihood,
-        prior: Prior | None,
-        recipe: Recipe,
-        device: torch.device,
+        self, objective: Objective, data: Rows | Loader, validation: Rows | Loader | None, device: torch.device
     ) -> None:
-        self.model, self.likelihood = model.to(device), likelihood.to(device)
-        self.data, self.validation, self.recipe, self.device = data, validation, recipe, device
+        self.model, self.likelihood, _, self.recipe = objective
+        self.data, self.validation, self.device = data, validation, device
         for rows in (data, validation):
             if isinstance(rows, Rows):
-                likelihood.check_targets(rows.target_values)
-        if np.any(recipe.adversarial) and isinstance(data, Rows):
+                self.likelihood.check_targets(rows.target_values)
+        if np.any(self.recipe.adversarial) and isinstance(data, Rows):
             check_dense(data.x)
-        self.draws_globally = recipe.compile or isinstance(data, Loader) or _has_foreign_layers(model, likelihood)
-        self.engine = choose_engine(model, data, likelihood, prior, recipe, device)
+        foreign = _has_foreign_layers(self.model, self.likelihood)
+        self.draws_globally = self.recipe.compile or isinstance(data, Loader) or foreign
+        self.engine = choose_engine(objective, data, device)
         self.history = History()
         self.best: Best | None = None
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import torch
@@ -16,10 +16,9 @@ from torch import Tensor, nn
 from torch.optim import Optimizer
 from torch.optim.lr_scheduler import LRScheduler
 
-from torchnpn.training.optimizer import Update
 from torchnpn.training.recipe import half_cosine
 
-FIRST_AVERAGE, _SECOND, _STEP = "exp_avg", "exp_avg_sq", "step"  # torch's names in the state of Adam
+_AVERAGES = FIRST_AVERAGE, _ = "exp_avg", "exp_avg_sq"  # torch's names in the state of Adam
 _HOW = ("params", "capturable", "differentiable", "foreach", "fused")  # entries of a group that say how, not what
 
 
@@ -32,6 +31,14 @@ class Place(NamedTuple):
 
 Places = Mapping[int, list[Place]]
 """By the id of what is optimized, the parameters that it is: itself, or those that lie in it one after the other."""
+
+
+class Averages(NamedTuple):
+    """Adam's averages of one parameter, in the memory of the engine that has them."""
+
+    parameter: Tensor
+    exp_avg: Tensor  # of the gradient, of the parameter's shape
+    exp_avg_sq: Tensor  # of its square
 
 
 class OptimizerState(NamedTuple):
@@ -50,45 +57,26 @@ def places_of(**modules: nn.Module) -> dict[int, list[Place]]:
     }
 
 
-def state_of(update: Update, places: Places) -> OptimizerState:
-    """The state in its one form.
-
-    Raises:
-        TypeError: If an optimizer or a scheduler holds anything but tensors and plain values.
-    """
-    if update.optimizer is not None:
-        return _of_torch(update.optimizer, update.scheduler, places)
+def state_of_averages(averages: Sequence[Averages], places: Places) -> OptimizerState:
+    """Of the default Adam, wherever it keeps its averages."""
     return OptimizerState(
-        {
-            f"{places[id(one.parameter)][0].name}/{word}": part
-            for one in update.averages
-            for word, part in ((FIRST_AVERAGE, one.first), (_SECOND, one.second))
-        }
+        {f"{places[id(one.parameter)][0].name}/{word}": getattr(one, word) for one in averages for word in _AVERAGES}
     )
 
 
-def load_(update: Update, state: OptimizerState, places: Places, taken: int, total: int) -> None:
-    """Fill the state of an update, in place.
+def load_averages_(averages: Sequence[Averages], state: OptimizerState, places: Places) -> None:
+    """Fill them, in place."""
+    for one in averages:
+        for word in _AVERAGES:
+            getattr(one, word).copy_(_stored(state.tensors, places[id(one.parameter)][0], word))
 
-    Args:
-        update: Made for the same recipe.
-        state: Of an update of whatever kind.
-        places: Of the parameters.
-        taken: Steps that were taken.
-        total: Steps of all of training.
+
+def state_of_torch(optimizer: Optimizer, scheduler: LRScheduler | None, places: Places) -> OptimizerState:
+    """Of an optimizer of torch.
 
     Raises:
-        ValueError: If the state is that of another optimizer or of other parameters.
+        TypeError: If it or its scheduler holds anything but tensors and plain values.
     """
-    if update.optimizer is not None:
-        _load_torch_(update.optimizer, update.scheduler, state, places, taken, total)
-        return
-    for one in update.averages:
-        for word, place in ((FIRST_AVERAGE, one.first), (_SECOND, one.second)):
-            place.copy_(_stored(state.tensors, places[id(one.parameter)][0], word))
-
-
-def _of_torch(optimizer: Optimizer, scheduler: LRScheduler | None, places: Places) -> OptimizerState:
     tensors: dict[str, Tensor] = {}
     values: dict[str, Any] = {}
     for parameter, entries in optimizer.state.items():
@@ -109,9 +97,10 @@ def _settings(optimizer: Optimizer, scheduler: LRScheduler | None, values: dict[
     return _plain({"values": values, "groups": groups, "scheduler": scheduled})
 
 
-def _load_torch_(
+def load_torch_(
     optimizer: Optimizer, scheduler: LRScheduler | None, state: OptimizerState, places: Places, taken: int, total: int
 ) -> None:
+    """Fill an optimizer that was made for the same recipe."""
     settings = None if state.settings is None else _restored(state.settings)
     stored = state.tensors if settings is None else {**state.tensors, **settings["values"]}
     _check_shapes(stored, [place for parameter in _parameters(optimizer) for place in places[id(parameter)]])
@@ -122,7 +111,7 @@ def _load_torch_(
         if words:
             entries[index] = {word: _gathered(stored, here, word, parameter) for word in words}
             if settings is None:  # of an engine that counts steps for all parameters at once
-                entries[index][_STEP] = torch.tensor(float(taken))
+                entries[index]["step"] = torch.tensor(float(taken))
     optimizer.load_state_dict({**optimizer.state_dict(), "state": entries})
     if settings is not None:
         fresh = _restored(_settings(optimizer, scheduler, {}))
@@ -138,7 +127,7 @@ def _gathered(stored: Mapping[str, Any], places: list[Place], word: str, paramet
     """One entry of the state of what is optimized, from those of the parameters that it is."""
     first = stored[f"{places[0].name}/{word}"]
     if not isinstance(first, Tensor) or first.shape != places[0].shape:
-        if word in (FIRST_AVERAGE, _SECOND):
+        if word in _AVERAGES:
             raise ValueError(f"{places[0].name}/{word} should hold numbers of shape {list(places[0].shape)}")
         return first
     if first.dim() == 0 and len(places) > 1:
@@ -149,7 +138,7 @@ def _gathered(stored: Mapping[str, Any], places: list[Place], word: str, paramet
 def _check_shapes(stored: Mapping[str, Any], places: list[Place]) -> None:
     """Raise unless each entry is of a parameter, and of one kind for all of them, such as its shape or a number."""
     shapes, words = dict(places), defaultdict[str, set[str]](set)
-    kinds: dict[str, set[str]] = {FIRST_AVERAGE: {"shape"}, _SECOND: {"shape"}, _STEP: {"number"}}
+    kinds: dict[str, set[str]] = {word: {"shape"} for word in _AVERAGES} | {"step": {"number"}}
     for name, value in stored.items():
         owner, _, word = name.rpartition("/")
         if owner not in shapes:

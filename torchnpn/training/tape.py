@@ -1,49 +1,147 @@
 """A training step: what all ways to compute one have in common, and the one by autograd, for any network.
 
-On a CUDA device, with a `DevicePlan`, such a step can be recorded in a graph.
+A step is a gradient and an update: the default Adam with its rates on the device, or any optimizer of torch. On a CUDA
+device, with a `DevicePlan`, such a step can be recorded in a graph.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
 from torch import Tensor, nn
+from torch.optim import Optimizer
+from torch.optim.lr_scheduler import LRScheduler
 
+from torchnpn.kernels import adam_
 from torchnpn.likelihoods import Likelihood
 from torchnpn.priors import Prior, add_kl_gradient_, kl
 from torchnpn.training.adversarial import Adversary
 from torchnpn.training.epoch import DevicePlan, HostPlan
-from torchnpn.training.optimizer import AdamUpdate, TorchUpdate, Update
-from torchnpn.training.optimizer_state import OptimizerState, Places, load_, places_of, state_of
-from torchnpn.training.recipe import Recipe
+from torchnpn.training.optimizer_state import (
+    Averages,
+    OptimizerState,
+    Places,
+    load_averages_,
+    load_torch_,
+    places_of,
+    state_of_averages,
+    state_of_torch,
+)
+from torchnpn.training.recipe import ADAM, Recipe
 from torchnpn.training.wide import weighted_loss
 
 
-class Steps:
-    """The training steps of a network, one after the other as a plan has them.
+class Objective(NamedTuple):
+    """What a training minimises, `mean loss of rows + (β/N) · KL`, and how."""
+
+    model: nn.Module
+    likelihood: Likelihood
+    prior: Prior | None
+    recipe: Recipe
+
+
+class Update:
+    """Changes parameters by their gradients. Its state is Adam's averages, or an optimizer and a scheduler of torch."""
+
+    scheduler: LRScheduler | None = None  # which the host steps
+
+    def step(self) -> None:
+        """One step by the gradients that lie with the parameters."""
+
+    @property
+    def averages(self) -> list[Averages]:
+        return []
+
+    def state(self, places: Places) -> OptimizerState:
+        """What a checkpoint holds of it."""
+        return state_of_averages(self.averages, places)
+
+    def load_(self, state: OptimizerState, places: Places, taken: int, total: int) -> None:
+        """Take up such a state, of an update of whatever kind, after `taken` of `total` steps.
+
+        Raises:
+            ValueError: If the state is that of another optimizer or of other parameters.
+        """
+        load_averages_(self.averages, state, places)
+
+
+class AdamUpdate(Update):
+    """The recipe's default, with one rate for each replica, in a way that a CUDA graph can hold.
 
     Args:
-        model: The network.
-        likelihood: Of the targets.
-        prior: On the weights, or None.
-        recipe: Settings.
-        plan: The steps of an epoch.
+        parameters: To change.
+        now: Gives rate and correction of the step under way, (replicas, 3): see `kernels.adam_`.
     """
+
+    def __init__(self, parameters: Sequence[Tensor], now: Callable[[], Tensor]) -> None:
+        self.parameters, self._now = list(parameters), now
+        self._both = [p.new_zeros(2, *p.shape) for p in self.parameters]
+
+    def step(self) -> None:
+        self.apply([p.grad for p in self.parameters])
+
+    @torch.no_grad()
+    def apply(self, gradients: Sequence[Tensor | None]) -> None:
+        """One step by these gradients; a parameter without one stays as it is."""
+        now = self._now()
+        for parameter, gradient, averages in zip(self.parameters, gradients, self._both, strict=True):
+            if gradient is not None:
+                adam_(parameter, gradient, averages, now, *ADAM.betas, ADAM.epsilon)
+
+    @property
+    def averages(self) -> list[Averages]:
+        return [Averages(p, *both) for p, both in zip(self.parameters, self._both, strict=True)]
+
+
+class TorchUpdate(Update):
+    """The recipe's optimizer and scheduler.
+
+    Args:
+        parameters: To change.
+        recipe: Makes both.
+        steps: Of an epoch.
+        captured: Whether a CUDA graph is to hold the step.
+
+    Raises:
+        ValueError: If it cannot.
+    """
+
+    def __init__(self, parameters: Sequence[Tensor], recipe: Recipe, steps: int, captured: bool) -> None:
+        if np.ndim(recipe.learning_rate):
+            raise ValueError("one learning rate for each replica needs the default optimizer and scheduler")
+        self.optimizer = optimizer = recipe.optimizer(parameters, float(recipe.learning_rate))  # type: ignore[arg-type]
+        if captured:
+            _make_capturable_(optimizer, parameters[0].device)
+        self.scheduler = None if recipe.scheduler is None else recipe.scheduler(optimizer, recipe.epochs * steps)
+        self.step = optimizer.step  # type: ignore[method-assign]
+
+    def state(self, places: Places) -> OptimizerState:
+        return state_of_torch(self.optimizer, self.scheduler, places)
+
+    def load_(self, state: OptimizerState, places: Places, taken: int, total: int) -> None:
+        load_torch_(self.optimizer, self.scheduler, state, places, taken, total)
+
+
+def _make_capturable_(optimizer: Optimizer, device: torch.device) -> None:
+    for group in optimizer.param_groups:
+        if "capturable" not in group:
+            raise ValueError(f"{type(optimizer).__name__} cannot be recorded in a CUDA graph")
+        group["capturable"] = device.type == "cuda"
+        group["lr"] = torch.tensor(group["lr"], device=device)
+
+
+class Steps:
+    """The training steps of a network, one after the other as a plan of an epoch has them."""
 
     update: Update  # changes the parameters, and has the state of the optimizer
     parameters: list[Any]  # that a step changes
 
-    def __init__(
-        self,
-        model: nn.Module,
-        likelihood: Likelihood,
-        prior: Prior | None,
-        recipe: Recipe,
-        plan: HostPlan | DevicePlan,
-    ) -> None:
-        self.model, self.likelihood, self.prior, self.recipe, self.plan = model, likelihood, prior, recipe, plan
+    def __init__(self, objective: Objective, plan: HostPlan | DevicePlan) -> None:
+        self.model, self.likelihood, self.prior, self.recipe = objective
+        self.plan = plan
 
     def begin(self) -> None:
         """Whatever is to be done at the beginning of an epoch."""
@@ -72,11 +170,11 @@ class Steps:
 
     def optimizer_state(self) -> OptimizerState:
         """What a checkpoint holds of the optimizer."""
-        return state_of(self.update, self.places())
+        return self.update.state(self.places())
 
     def load_optimizer_(self, state: OptimizerState, taken: int, total: int) -> None:
         """Go on from such a state, of whatever engine, after `taken` of `total` steps."""
-        load_(self.update, state, self.places(), taken, total)
+        self.update.load_(state, self.places(), taken, total)
 
 
 class TapeSteps(Steps):
@@ -86,15 +184,9 @@ class TapeSteps(Steps):
         ValueError: If the optimizer cannot be recorded, where the plan is one for a device.
     """
 
-    def __init__(
-        self,
-        model: nn.Module,
-        likelihood: Likelihood,
-        prior: Prior | None,
-        recipe: Recipe,
-        plan: HostPlan | DevicePlan,
-    ) -> None:
-        super().__init__(model, likelihood, prior, recipe, plan)
+    def __init__(self, objective: Objective, plan: HostPlan | DevicePlan) -> None:
+        super().__init__(objective, plan)
+        model, likelihood, _, recipe = objective
         self.forward = torch.compile(model) if recipe.compile else model
         self.parameters = [p for module in (model, likelihood) for p in module.parameters() if p.requires_grad]
         attacked = np.any(recipe.adversarial)
