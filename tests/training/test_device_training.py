@@ -11,11 +11,11 @@ import torch
 from support.device_cases import FEATURES, OUTPUTS, ROWS, dataset, network, normal, reason, recipe, seeded
 
 from torchnpn import likelihoods, nn, priors
+from torchnpn._cuda import CapturedCall, SideStream, captured
 from torchnpn.moments import Moments
 from torchnpn.training import constant, cosine
 from torchnpn.training.chain import TritonChainSteps
 from torchnpn.training.engine import device_engine
-from torchnpn.training.graph import CapturedCall, SideStream, captured
 from torchnpn.training.tape import TapeSteps, TorchUpdate
 
 pytest.importorskip("triton")

@@ -15,6 +15,7 @@ import scipy.sparse
 import torch
 from torch import Tensor, nn
 
+from torchnpn._cuda import SideStream
 from torchnpn._torch import has_hooks
 from torchnpn.families import Gaussian
 from torchnpn.kernels import cpu, has_triton
@@ -25,7 +26,6 @@ from torchnpn.priors import EmpiricalBayes, IsotropicGaussian, Prior
 from torchnpn.training.adversarial import radius_per_replica, step_along
 from torchnpn.training.data import Rows
 from torchnpn.training.epoch import DevicePlan, HostPlan
-from torchnpn.training.graph import SideStream
 from torchnpn.training.optimizer_state import Averages, Places
 from torchnpn.training.recipe import ADAM, Recipe
 from torchnpn.training.tape import AdamUpdate, Objective, Steps, TorchUpdate, Update

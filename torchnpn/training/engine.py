@@ -16,6 +16,7 @@ import torch
 from torch import Tensor, nn
 
 from torchnpn import kernels
+from torchnpn._cuda import CapturedCall
 from torchnpn.likelihoods import Likelihood
 from torchnpn.nn import count_replicas, drawing_from, replicas_of
 from torchnpn.priors import Prior
@@ -23,7 +24,6 @@ from torchnpn.sparse import SparseRows
 from torchnpn.training.chain import NumpyChainSteps, TritonChainSteps, why_not_numpy, why_not_triton
 from torchnpn.training.data import Loader, Rows, as_batches
 from torchnpn.training.epoch import DevicePlan, EpochSummary, HostPlan
-from torchnpn.training.graph import CapturedCall
 from torchnpn.training.recipe import Recipe
 from torchnpn.training.tape import Objective, Steps, TapeSteps
 
