@@ -53,6 +53,7 @@ __all__ = [
 ]
 
 # For other packages of torchnpn:
+from torchnpn.likelihoods.gradients import loss_gradient as loss_gradient
 from torchnpn.likelihoods.targets import in_support as in_support
 from torchnpn.likelihoods.targets import words_of_support as words_of_support
 

@@ -6,9 +6,7 @@ each layer on the way. The formulas are those of the maps and of their gradients
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import partial
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse
@@ -19,7 +17,7 @@ from torchnpn._cuda import SideStream
 from torchnpn._torch import has_hooks
 from torchnpn.families import Gaussian
 from torchnpn.kernels import cpu, has_triton
-from torchnpn.likelihoods import Likelihood, ScaledSoftmax
+from torchnpn.likelihoods import ScaledSoftmax, loss_gradient
 from torchnpn.moments import Moments
 from torchnpn.nn import Chain, Linear, MeanAndNoise, ReLU, Sequential, chain_of, count_replicas
 from torchnpn.priors import EmpiricalBayes, IsotropicGaussian, Prior
@@ -33,31 +31,10 @@ from torchnpn.training.tape import AdamUpdate, Objective, Steps, TorchUpdate, Up
 MOST_WEIGHTS = 1_000_000  # of each network in numpy; above, torch's products and threads are worth its overhead
 
 
-class Operations(Protocol):
-    """The operations of a step, on signals, outputs and gradients of their own kinds."""
-
-    @property
-    def hidden(self) -> int: ...
-
-    def gather(self, dropout: bool) -> Any: ...
-
-    def moved(self, a: Any, shift: Tensor) -> Any: ...
-
-    def forward(self, i: int, a: Any, dropout: bool) -> Any: ...
-
-    def loss(self, a: Any, learning: bool) -> Any: ...
-
-    def input_gradient(self, i: int, g: Any, a: Any, below: Any, dropout: bool) -> Any: ...
-
-    def row_gradient(self, g: Any, a: Any) -> Tensor: ...
-
-    def update_(self, i: int, g: Any, a: Any) -> None: ...
-
-
 class ChainSteps(Steps):
     """The algorithm, over operations on a CPU or a CUDA device."""
 
-    operations: Operations
+    operations: Any  # with the signals, outputs and gradients that they pass on to each other
     radius: Tensor | None  # how far rows are moved against their targets, to multiply their gradient
 
     def sweep(self) -> None:
@@ -88,12 +65,8 @@ class ChainSteps(Steps):
         g = self.operations.loss(inputs[-1], learning=False)
         for i in reversed(range(1, len(inputs))):
             g = self.operations.input_gradient(i, g, inputs[i], outputs[i - 1], dropout=False)
-        return self.operations.row_gradient(g, a)
-
-
-def _radius(recipe: Recipe, replicas: int, like: Tensor) -> Tensor | None:
-    """How far rows are moved against their targets, in each replica; None where none is."""
-    return radius_per_replica(recipe.adversarial, replicas, like) if np.any(recipe.adversarial) else None
+        gradient: Tensor = self.operations.row_gradient(g, a)
+        return gradient
 
 
 def _prior_setting(prior: Prior | None) -> float | str | None:
@@ -169,9 +142,7 @@ class NumpyChainSteps(ChainSteps):
             lambda m, s, rows: gradient(m, s, rows.targets, rows.share),
         )  # fmt: skip
         self.parameters = [self.chain.flat]
-        replicas = plan.replicas if isinstance(plan, DevicePlan) else 1
-        radius = _radius(recipe, replicas, self.chain.flat)
-        self.radius = radius if radius is None or replicas > 1 else radius[0]
+        self.radius = radius_per_replica(recipe.adversarial, count_replicas(model), self.chain.flat)
         self.update = (
             NumpyAdam(self.chain, plan)
             if recipe.has_default_optimizer
@@ -227,43 +198,6 @@ class NumpyAdam(Update):
 def _numbers(values: Any) -> float | cpu.Array:
     """What a plan says of a step: a number, or an array with one for each replica."""
     return values if isinstance(values, float) else np.asarray(values)
-
-
-def loss_gradient(likelihood: Likelihood) -> Callable[[cpu.Array, cpu.Array, cpu.Array, cpu.Array], cpu.LossGradient]:
-    """A function of latent means and variances, targets and shares: share · loss of each row, and gradients of the sum.
-
-    In closed form where there is one and the numbers are within its limits, else by autograd.
-    """
-    by_autograd, closed = partial(autograd_loss_gradient, likelihood), _closed_form(likelihood)
-    if closed is None:
-        return by_autograd
-
-    parameters = list(likelihood.parameters())
-
-    def call(m: cpu.Array, s: cpu.Array, y: cpu.Array, share: cpu.Array) -> cpu.LossGradient:
-        found = closed(m, s, y, share, *[p.detach().numpy() for p in parameters])
-        return by_autograd(m, s, y, share) if found is None else found
-
-    return call
-
-
-def _closed_form(likelihood: Likelihood) -> cpu.ClosedForm | None:
-    """That of the likelihood's own module: a subclass elsewhere may change the loss, and must bring its own."""
-    kind = type(likelihood)
-    home = next(base for base in kind.__mro__ if "closed_form" in vars(base))
-    return likelihood.closed_form() if home.__module__ in (kind.__module__, Likelihood.__module__) else None
-
-
-def autograd_loss_gradient(
-    likelihood: Likelihood, m: cpu.Array, s: cpu.Array, y: cpu.Array, share: cpu.Array
-) -> cpu.LossGradient:
-    """The same for any likelihood."""
-    with torch.enable_grad():
-        o_m, o_s = (torch.from_numpy(part).requires_grad_() for part in (m, s))
-        rows = likelihood.loss(Moments(o_m, o_s), torch.from_numpy(y)) * torch.from_numpy(share)
-        gradients = torch.autograd.grad(rows.sum(), [o_m, o_s, *likelihood.parameters()], materialize_grads=True)
-    by_m, by_s, *by_own = (gradient.numpy() for gradient in gradients)
-    return cpu.LossGradient(rows.detach().numpy(), by_m, by_s, by_own)
 
 
 # On a CUDA device, in Triton -----------------------------------------------------------------------------------------
@@ -329,7 +263,7 @@ class TritonChainSteps(ChainSteps):
             (x.mean, x.variance), plan, chain.dropout, layers, _prior_setting(prior),
             (*ADAM.betas, ADAM.epsilon), triton.PRECISIONS[recipe.precision], labels, self._loss, self.side,
         )  # fmt: skip
-        self.radius = _radius(recipe, plan.replicas, x.mean)
+        self.radius = radius_per_replica(recipe.adversarial, plan.replicas, x.mean)
         self.update = TritonAdam(self)
 
     def begin(self) -> None:
