@@ -143,11 +143,9 @@ class NumpyChainSteps(ChainSteps):
         )  # fmt: skip
         self.parameters = [self.chain.flat]
         self.radius = radius_per_replica(recipe.adversarial, count_replicas(model), self.chain.flat)
-        self.update = (
-            NumpyAdam(self.chain, plan)
-            if recipe.has_default_optimizer
-            else TorchUpdate(self.parameters, recipe, plan.steps, captured=False)
-        )
+        self.update = Update(self._adam, lambda: [Averages(*parts) for parts in self.chain.averages()])
+        if not recipe.has_default_optimizer:
+            self.update = TorchUpdate(self.parameters, recipe, plan.steps, captured=False)
 
     def _rows(self) -> cpu.Rows:
         batch, share = self.plan.next()
@@ -169,6 +167,10 @@ class NumpyChainSteps(ChainSteps):
         else:
             self.plan.note(torch.from_numpy(self.chain.row_losses))
 
+    def _adam(self) -> None:
+        rate, correction = map(_numbers, self.plan.rates())
+        self.chain.adam_(rate, correction, *ADAM)
+
     def divergence(self) -> float:
         return self.chain.divergence()
 
@@ -178,21 +180,6 @@ class NumpyChainSteps(ChainSteps):
     def places(self) -> Places:
         places = super().places()
         return {**places, id(self.chain.flat): [places[id(parameter)][0] for parameter in self.chain.parts]}
-
-
-class NumpyAdam(Update):
-    """Adam on the flat parameter of a chain, by the rates of the recipe."""
-
-    def __init__(self, chain: cpu.NumpyChain, plan: HostPlan | DevicePlan) -> None:
-        self.chain, self.plan = chain, plan
-
-    def step(self) -> None:
-        rate, correction = map(_numbers, self.plan.rates())
-        self.chain.adam_(rate, correction, *ADAM.betas, ADAM.epsilon)
-
-    @property
-    def averages(self) -> list[Averages]:
-        return [Averages(*parts) for parts in self.chain.averages()]
 
 
 def _numbers(values: Any) -> float | cpu.Array:
@@ -261,17 +248,16 @@ class TritonChainSteps(ChainSteps):
         self.side = SideStream(plan.device)
         self.operations = self.chain = triton.TritonChain(
             (x.mean, x.variance), plan, chain.dropout, layers, _prior_setting(prior),
-            (*ADAM.betas, ADAM.epsilon), triton.PRECISIONS[recipe.precision], labels, self._loss, self.side,
+            ADAM, triton.PRECISIONS[recipe.precision], labels, self._loss, self.side,
         )  # fmt: skip
         self.radius = radius_per_replica(recipe.adversarial, plan.replicas, x.mean)
-        self.update = TritonAdam(self)
+        self.update = Update(self.side.join, self._averages)  # the kernels of the chain take the step
 
     def begin(self) -> None:
         self.chain.begin()
 
-    def step(self) -> None:
+    def gradient(self) -> None:
         self.sweep()
-        self.side.join()
 
     def _loss(self, m: Tensor, s: Tensor, learning: bool) -> tuple[Tensor, Tensor]:
         """Gradients by the outputs, by autograd; the likelihood's own parameters take their step at once."""
@@ -285,19 +271,10 @@ class TritonChainSteps(ChainSteps):
             plan.note(rows.detach())
         return g_m, g_s
 
-
-class TritonAdam(Update):
-    """Adam within the kernels of a chain: all that is left to do is to say where its averages are."""
-
-    def __init__(self, steps: TritonChainSteps) -> None:
-        self._steps = steps
-
-    @property
-    def averages(self) -> list[Averages]:
-        """Of the parameters of all layers and of the likelihood."""
-        found = self._steps.own.averages
-        for layer, kept in zip(self._steps.layers, self._steps.chain.averages(), strict=True):
-            for parameter, (first, second) in zip(_tensors(layer.linear), kept, strict=True):
+    def _averages(self) -> list[Averages]:
+        found = self.own.averages()
+        for layer, both in zip(self.layers, self.chain.averages(), strict=True):
+            for parameter, (first, second) in zip(_tensors(layer.linear), both, strict=True):
                 found.append(Averages(parameter, first.view_as(parameter), second.view_as(parameter)))
         return found
 

@@ -44,20 +44,21 @@ class Objective(NamedTuple):
 
 
 class Update:
-    """Changes parameters by their gradients. Its state is Adam's averages, or an optimizer and a scheduler of torch."""
+    """Changes parameters by their gradients: the recipe's default Adam, as an engine computes it.
+
+    Args:
+        step: Takes one step by the gradients that lie with the parameters.
+        averages: Says where its averages are.
+    """
 
     scheduler: LRScheduler | None = None  # which the host steps
 
-    def step(self) -> None:
-        """One step by the gradients that lie with the parameters."""
-
-    @property
-    def averages(self) -> list[Averages]:
-        return []
+    def __init__(self, step: Callable[[], Any], averages: Callable[[], list[Averages]]) -> None:
+        self.step, self.averages = step, averages
 
     def state(self, places: Places) -> OptimizerState:
         """What a checkpoint holds of it."""
-        return state_of_averages(self.averages, places)
+        return state_of_averages(self.averages(), places)
 
     def load_(self, state: OptimizerState, places: Places, taken: int, total: int) -> None:
         """Take up such a state, of an update of whatever kind, after `taken` of `total` steps.
@@ -65,11 +66,11 @@ class Update:
         Raises:
             ValueError: If the state is that of another optimizer or of other parameters.
         """
-        load_averages_(self.averages, state, places)
+        load_averages_(self.averages(), state, places)
 
 
 class AdamUpdate(Update):
-    """The recipe's default, with one rate for each replica, in a way that a CUDA graph can hold.
+    """The same with one rate for each replica, in a way that a CUDA graph can hold.
 
     Args:
         parameters: To change.
@@ -79,9 +80,10 @@ class AdamUpdate(Update):
     def __init__(self, parameters: Sequence[Tensor], now: Callable[[], Tensor]) -> None:
         self.parameters, self._now = list(parameters), now
         self._both = [p.new_zeros(2, *p.shape) for p in self.parameters]
-
-    def step(self) -> None:
-        self.apply([p.grad for p in self.parameters])
+        super().__init__(
+            lambda: self.apply([p.grad for p in self.parameters]),
+            lambda: [Averages(p, *both) for p, both in zip(self.parameters, self._both, strict=True)],
+        )
 
     @torch.no_grad()
     def apply(self, gradients: Sequence[Tensor | None]) -> None:
@@ -89,24 +91,14 @@ class AdamUpdate(Update):
         now = self._now()
         for parameter, gradient, averages in zip(self.parameters, gradients, self._both, strict=True):
             if gradient is not None:
-                adam_(parameter, gradient, averages, now, *ADAM.betas, ADAM.epsilon)
-
-    @property
-    def averages(self) -> list[Averages]:
-        return [Averages(p, *both) for p, both in zip(self.parameters, self._both, strict=True)]
+                adam_(parameter, gradient, averages, now, *ADAM)
 
 
 class TorchUpdate(Update):
-    """The recipe's optimizer and scheduler.
-
-    Args:
-        parameters: To change.
-        recipe: Makes both.
-        steps: Of an epoch.
-        captured: Whether a CUDA graph is to hold the step.
+    """The recipe's optimizer and scheduler, for epochs of so many steps.
 
     Raises:
-        ValueError: If it cannot.
+        ValueError: If a CUDA graph is to hold the step, and cannot.
     """
 
     def __init__(self, parameters: Sequence[Tensor], recipe: Recipe, steps: int, captured: bool) -> None:
@@ -116,7 +108,7 @@ class TorchUpdate(Update):
         if captured:
             _make_capturable_(optimizer, parameters[0].device)
         self.scheduler = None if recipe.scheduler is None else recipe.scheduler(optimizer, recipe.epochs * steps)
-        self.step = optimizer.step  # type: ignore[method-assign]
+        super().__init__(optimizer.step, list)
 
     def state(self, places: Places) -> OptimizerState:
         return state_of_torch(self.optimizer, self.scheduler, places)
