@@ -237,7 +237,7 @@ class TritonChainSteps(ChainSteps):
         chain = _chain(model)
         assert isinstance(chain, Chain)
         self.on_device, self.layers = plan, chain.layers
-        self.parameters = [p for module in (model, likelihood) for p in module.parameters()]
+        self.parameters = [*objective.learnt.parameters()]
         x = plan.rows.x if isinstance(plan.rows.x, Moments) else Moments(plan.rows.x)
         layers = [
             triton.Layer(*_flattened(one.linear, plan.replicas), one.activation, one.dropout) for one in chain.layers

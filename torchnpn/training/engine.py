@@ -172,7 +172,7 @@ def device_engine(
         )
     if rows.subsets is not None and len(rows.subsets) != replicas:
         raise ValueError(f"subsets expects rows for each of {replicas} replicas, got {len(rows.subsets)}.")
-    if replicas > 1 and any(p.shape[:1] != (replicas,) for m in (model, likelihood) for p in m.parameters()):
+    if replicas > 1 and any(p.shape[:1] != (replicas,) for p in objective.learnt.parameters()):
         raise ValueError("replicas share some parameters, of the network or of the likelihood")
     kind: type[TritonChainSteps | NumpyChainSteps | TapeSteps] = TapeSteps
     if fused or (fused is None and reason is None and on_cuda):

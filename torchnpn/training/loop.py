@@ -114,7 +114,7 @@ class _Run:
         self, objective: Objective, data: Rows | Loader, validation: Rows | Loader | None, device: torch.device
     ) -> None:
         self.model, self.likelihood, _, self.recipe = objective
-        self.data, self.validation, self.device = data, validation, device
+        self.learnt, self.data, self.validation, self.device = objective.learnt, data, validation, device
         for rows in (data, validation):
             if isinstance(rows, Rows):
                 self.likelihood.check_targets(rows.target_values)
@@ -147,11 +147,10 @@ class _Run:
     @contextmanager
     def _seeded(self, number: int) -> Iterator[None]:
         """Our layers draw from a generator of the engine; others from torch's global state, seeded and put back."""
-        if not self.draws_globally:
-            yield
-            return
-        with torch.random.fork_rng(devices=[self.device] if self.device.type == "cuda" else []):
-            torch.manual_seed(seed_of_epoch(self.recipe, number))
+        devices = [self.device] if self.device.type == "cuda" else []
+        with torch.random.fork_rng(devices, enabled=self.draws_globally):
+            if self.draws_globally:
+                torch.manual_seed(seed_of_epoch(self.recipe, number))
             yield
 
     def _check_finite(self, number: int, loss: float, divergence: float, broken: bool) -> None:
@@ -182,40 +181,35 @@ class _Run:
         """Keep the weights of the best epoch, and stop where it is too long ago."""
         epoch = len(self.history.epochs)
         if self.best is None or validation < self.best.validation:
-            states = (copy.deepcopy(module.state_dict()) for module in (self.model, self.likelihood))
-            self.best, self.history.best_epoch = Best(validation, *states), epoch
+            self.best, self.history.best_epoch = Best(validation, copy.deepcopy(self.learnt.state_dict())), epoch
         if self.recipe.patience is not None and self.history.best_epoch is not None:
             self.history.stopped_early = epoch - self.history.best_epoch >= self.recipe.patience
 
     def finish(self) -> None:
         """Leave the best weights, or the last, in the modules' own memory."""
         if self.best is not None:
-            self.model.load_state_dict(self.best.model)
-            self.likelihood.load_state_dict(self.best.likelihood)
+            self.learnt.load_state_dict(self.best.tensors)
         self.engine.stepper.release()
         self.model.eval()
 
     def state(self) -> Checkpoint:
         """All that a training needs to go on."""
-        model, likelihood = self.model.state_dict(), self.likelihood.state_dict()
-        optimizer = self.engine.stepper.optimizer_state()
-        return Checkpoint(model, likelihood, optimizer, self.history, self.best, self.engine.name)
+        stepper, tensors = self.engine.stepper, self.learnt.state_dict()
+        return Checkpoint(tensors, stepper.optimizer_state(), self.history, self.best, self.engine.name)
 
     def resume(self, path: Path, state: Checkpoint) -> None:
         """Go on from the checkpoint that was read from `path`."""
         try:
             for stored in (state, state.best):
                 if stored is not None:
-                    check_tensors(self.model, stored.model)
-                    check_tensors(self.likelihood, stored.likelihood)
+                    check_tensors(self.learnt, stored.tensors)
             epochs, steps = len(state.history.epochs), self.engine.plan.steps
             if epochs > self.recipe.epochs:
                 raise ValueError(f"it has {epochs} epochs of {self.recipe.epochs}")
             self.engine.stepper.load_optimizer_(state.optimizer, epochs * steps, self.recipe.epochs * steps)
         except (ValueError, TypeError, LookupError, RuntimeError, AttributeError) as error:  # torch raises all of them
             raise checkpoints.refusal(path, error) from error
-        self.model.load_state_dict(state.model)
-        self.likelihood.load_state_dict(state.likelihood)
+        self.learnt.load_state_dict(state.tensors)
         self.history, self.best = state.history, state.best
         if state.engine != self.engine.name:
             _log.info("%s was computed by %s; %s goes on.", path, state.engine, self.engine.name)

@@ -48,13 +48,9 @@ class OptimizerState(NamedTuple):
     settings: Any = None  # plain values of torch's groups and scheduler; None where averages are all
 
 
-def places_of(**modules: nn.Module) -> dict[int, list[Place]]:
-    """The places of all parameters, each named after its module."""
-    return {
-        id(p): [Place(f"{key}.{name}", p.shape)]
-        for key, module in modules.items()
-        for name, p in module.named_parameters()
-    }
+def places_of(learnt: nn.Module) -> dict[int, list[Place]]:
+    """The places of all parameters."""
+    return {id(p): [Place(name, p.shape)] for name, p in learnt.named_parameters()}
 
 
 def state_of_averages(averages: Sequence[Averages], places: Places) -> OptimizerState:

@@ -42,6 +42,11 @@ class Objective(NamedTuple):
     prior: Prior | None
     recipe: Recipe
 
+    @property
+    def learnt(self) -> nn.Module:
+        """All parameters and buffers."""
+        return nn.ModuleDict({"model": self.model, "likelihood": self.likelihood})
+
 
 class Update:
     """Changes parameters by their gradients: the recipe's default Adam, as an engine computes it.
@@ -132,8 +137,8 @@ class Steps:
     parameters: list[Any]  # that a step changes
 
     def __init__(self, objective: Objective, plan: HostPlan | DevicePlan) -> None:
+        self.objective, self.plan = objective, plan
         self.model, self.likelihood, self.prior, self.recipe = objective
-        self.plan = plan
 
     def begin(self) -> None:
         """Whatever is to be done at the beginning of an epoch."""
@@ -158,7 +163,7 @@ class Steps:
 
     def places(self) -> Places:
         """The parameters of network and likelihood by what is optimized."""
-        return places_of(model=self.model, likelihood=self.likelihood)
+        return places_of(self.objective.learnt)
 
     def optimizer_state(self) -> OptimizerState:
         """What a checkpoint holds of the optimizer."""
@@ -180,7 +185,7 @@ class TapeSteps(Steps):
         super().__init__(objective, plan)
         model, likelihood, _, recipe = objective
         self.forward = torch.compile(model) if recipe.compile else model
-        self.parameters = [p for module in (model, likelihood) for p in module.parameters() if p.requires_grad]
+        self.parameters = [p for p in objective.learnt.parameters() if p.requires_grad]
         attacked = np.any(recipe.adversarial)
         self.adversary = Adversary(model, likelihood, recipe.adversarial) if attacked else None
         if isinstance(plan, DevicePlan) and recipe.has_default_optimizer:
