@@ -38,13 +38,7 @@ def step_along(g: Tensor, radius: float | Tensor) -> Tensor:
 
 
 class Adversary:
-    """Moves the rows of a batch against a network.
-
-    Args:
-        model: The network; each of its replicas has an adversary of its own.
-        likelihood: Of the targets.
-        radius: How far a row is moved: a number, or one for each replica.
-    """
+    """Moves the rows of a batch against a network; each of its replicas has an adversary of its own."""
 
     def __init__(self, model: nn.Module, likelihood: Likelihood, radius: Any) -> None:
         self.model, self.likelihood, self.replicas = model, likelihood, count_replicas(model)

@@ -90,9 +90,10 @@ def train(
             raise ValueError("subsets needs data in memory: (x, y), not a DataLoader.")
         rows = rows.restricted(subsets)
 
-    run = _Run(Objective(model.to(place), likelihood.to(place), prior, recipe), rows, held_out, place)
+    objective = Objective(model.to(place), likelihood.to(place), prior, recipe)
+    run = _Run(objective, rows, held_out, place)
     if path is not None:
-        identity = fingerprint_of(model, data, likelihood, prior, recipe, validation, subsets)
+        identity = fingerprint_of(objective, data, validation, subsets)
         if (stored := checkpoints.read(path, identity)) is not None:
             run.resume(path, stored)
     saved = time.monotonic()

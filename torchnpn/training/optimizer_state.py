@@ -99,9 +99,10 @@ def load_torch_(
     """Fill an optimizer that was made for the same recipe."""
     settings = None if state.settings is None else _restored(state.settings)
     stored = state.tensors if settings is None else {**state.tensors, **settings["values"]}
-    _check_shapes(stored, [place for parameter in _parameters(optimizer) for place in places[id(parameter)]])
+    parameters = [parameter for group in optimizer.param_groups for parameter in group["params"]]
+    _check_shapes(stored, [place for parameter in parameters for place in places[id(parameter)]])
     entries: dict[int, dict[str, Any]] = {}
-    for index, parameter in enumerate(_parameters(optimizer)):
+    for index, parameter in enumerate(parameters):
         here = places[id(parameter)]
         words = [name.removeprefix(f"{here[0].name}/") for name in stored if name.startswith(f"{here[0].name}/")]
         if words:
@@ -112,7 +113,9 @@ def load_torch_(
     if settings is not None:
         fresh = _restored(_settings(optimizer, scheduler, {}))
         _check_alike({**settings, "values": {}}, fresh)
-        _load_groups_(optimizer, settings["groups"])
+        for group, values in zip(optimizer.param_groups, settings["groups"], strict=True):
+            own = {word: group[word].fill_(v) for word, v in values.items() if isinstance(group[word], Tensor)}
+            group.update({**values, **own})
         if scheduler is not None:
             scheduler.load_state_dict(settings["scheduler"])
     elif scheduler is not None:
@@ -122,11 +125,8 @@ def load_torch_(
 def _gathered(stored: Mapping[str, Any], places: list[Place], word: str, parameter: Tensor) -> Any:
     """One entry of the state of what is optimized, from those of the parameters that it is."""
     first = stored[f"{places[0].name}/{word}"]
-    if not isinstance(first, Tensor) or first.shape != places[0].shape:
-        if word in _AVERAGES:
-            raise ValueError(f"{places[0].name}/{word} should hold numbers of shape {list(places[0].shape)}")
-        return first
-    if first.dim() == 0 and len(places) > 1:
+    whole = isinstance(first, Tensor) and first.shape == places[0].shape
+    if word not in _AVERAGES and (not whole or (first.dim() == 0 and len(places) > 1)):
         return first
     return torch.cat([_stored(stored, place, word).reshape(-1) for place in places]).view(parameter.shape)
 
@@ -174,15 +174,6 @@ def _check_alike(stored: Any, fresh: Any) -> None:
             _check_alike(mine, one)
 
 
-def _load_groups_(optimizer: Optimizer, groups: list[dict[str, Any]]) -> None:
-    for group, stored in zip(optimizer.param_groups, groups, strict=True):
-        for word, value in stored.items():
-            if isinstance(group[word], Tensor):
-                group[word].fill_(value)
-            else:
-                group[word] = value
-
-
 def _load_cosine_(optimizer: Optimizer, scheduler: LRScheduler, taken: int, total: int) -> None:
     """The recipe's default scheduler after so many steps."""
     share = float(half_cosine(taken, total))
@@ -190,10 +181,6 @@ def _load_cosine_(optimizer: Optimizer, scheduler: LRScheduler, taken: int, tota
         group["lr"] = base * share
     scheduler.last_epoch = taken
     scheduler._last_lr = [group["lr"] for group in optimizer.param_groups]
-
-
-def _parameters(optimizer: Optimizer) -> list[Tensor]:
-    return [parameter for group in optimizer.param_groups for parameter in group["params"]]
 
 
 def _plain(value: Any) -> Any:
