@@ -38,35 +38,27 @@ class ChainSteps(Steps):
     radius: Tensor | None  # how far rows are moved against their targets, to multiply their gradient
 
     def sweep(self) -> None:
-        """Up through the layers and down again, once."""
-        ops = self.operations
-        a = ops.gather(dropout=self.radius is None)
-        if self.radius is not None:
-            a = ops.moved(a, step_along(self._row_gradient(a), self.radius))
-        inputs, outputs = self._upwards(a, dropout=True)
-        g = ops.loss(inputs[-1], learning=True)
+        """A step up to its gradients: against an adversary the rows are asked once without dropout, and moved."""
+        ops, radius = self.operations, self.radius
+        a = ops.gather(dropout=radius is None)
+        if radius is not None:
+            a = ops.moved(a, step_along(ops.row_gradient(self._up_and_down(a, learning=False), a), radius))
+        self._up_and_down(a, learning=True)
+
+    def _up_and_down(self, a: Any, learning: bool) -> Any:
+        """Through the layers from the rows to the loss, and back; the gradient by the output of the first layer."""
+        ops, inputs, outputs = self.operations, [a], []
+        for i in range(ops.hidden):
+            outputs.append(ops.forward(i, inputs[-1], dropout=learning))
+            inputs.append(outputs[-1].a)
+        g = ops.loss(inputs[-1], learning)
         for i in reversed(range(len(inputs))):
             above = g
             if i:
-                g = ops.input_gradient(i, above, inputs[i], outputs[i - 1], dropout=True)
-            ops.update_(i, above, inputs[i])
-
-    def _upwards(self, a: Any, dropout: bool) -> tuple[list[Any], list[Any]]:
-        """The input of every layer, and the outputs of all but the last."""
-        inputs, outputs = [a], []
-        for i in range(self.operations.hidden):
-            outputs.append(self.operations.forward(i, inputs[-1], dropout))
-            inputs.append(outputs[-1].a)
-        return inputs, outputs
-
-    def _row_gradient(self, a: Any) -> Tensor:
-        """The gradient of the loss by the means of the rows, without dropout."""
-        inputs, outputs = self._upwards(a, dropout=False)
-        g = self.operations.loss(inputs[-1], learning=False)
-        for i in reversed(range(1, len(inputs))):
-            g = self.operations.input_gradient(i, g, inputs[i], outputs[i - 1], dropout=False)
-        gradient: Tensor = self.operations.row_gradient(g, a)
-        return gradient
+                g = ops.input_gradient(i, above, inputs[i], outputs[i - 1], dropout=learning)
+            if learning:
+                ops.update_(i, above, inputs[i])
+        return g
 
 
 def _prior_setting(prior: Prior | None) -> float | str | None:
