@@ -55,8 +55,13 @@ def test_the_engine_is_the_one_that_trains(name):
 def test_replicas_with_own_rates_are_trained_together():
     recipe = Recipe(learning_rate=[1e-3, 1e-2])
     found = npn.explain(nn.mlp([4, 5, 1], replicas=(2,)), (X, Y), recipe=recipe, device="cpu")
+    assert (found.engine, found.why_not) == (NUMPY, {})
+    found = npn.explain(nn.mlp([4, 5, 1], activation="tanh", replicas=(2,)), (X, Y), recipe=recipe, device="cpu")
     assert found.engine == "autograd"
     assert "no CUDA device" in found.why_not[TRITON]
+    assert npn.explain(nn.mlp([4, 5, 1], replicas=(2,)), (X, Y), likelihoods.GaussianNoise(), device="cpu").engine == (
+        "autograd, step by step"  # one noise for both replicas
+    )
 
 
 def test_layers_are_named_with_their_kernels():

@@ -42,19 +42,13 @@ def resolve_device(device: str | torch.device) -> torch.device:
         ) from None
     if place.type == "cuda" and not torch.cuda.is_available():
         raise ValueError(f'device="{place}" expects a GPU that torch can use, and there is none. Take device="auto".')
-    if not _computes(place):
+    try:
+        torch.zeros(1, device=place).item()  # on "meta" there is no number
+    except (RuntimeError, AssertionError, ImportError):  # torch's answers for devices that are not there
         raise ValueError(
             f'device="{place}" expects a device that this torch computes on, got another. Take device="auto".'
-        )
+        ) from None
     return place
-
-
-def _computes(place: torch.device) -> bool:
-    """Whether tensors with numbers can be made there; on "meta" they have none."""
-    try:
-        return float(torch.zeros(1, device=place).sum()) == 0.0
-    except (RuntimeError, AssertionError, ImportError):  # torch's answers for devices that are not there
-        return False
 
 
 class Engine:
@@ -106,8 +100,16 @@ def choose_engine(objective: Objective, data: Rows | Loader, device: torch.devic
         return recorded
     if device.type == "cuda" and isinstance(data, Rows):
         _log.warning("Training without a CUDA graph, which is slower: %s.", recorded)
+    steps = host_steps(objective, data, device)
+    return Engine(steps(objective, HostPlan(data, objective.recipe, device)))
+
+
+def host_steps(
+    objective: Objective, data: Rows | Loader, device: torch.device
+) -> type[NumpyChainSteps] | type[TapeSteps]:
+    """The kind of steps that the host takes one by one."""
     numpy = _is_single(objective.model) and why_not_numpy_training(objective, data, device) is None
-    return Engine((NumpyChainSteps if numpy else TapeSteps)(objective, HostPlan(data, objective.recipe, device)))
+    return NumpyChainSteps if numpy else TapeSteps
 
 
 def recorded_engine(objective: Objective, data: Rows | Loader, device: torch.device) -> Engine | str:

@@ -12,9 +12,9 @@ from torch import nn
 from torchnpn.likelihoods import Likelihood
 from torchnpn.nn import kernels_of
 from torchnpn.priors import Prior
-from torchnpn.training.chain import TritonChainSteps, why_not_triton
+from torchnpn.training.chain import NumpyChainSteps, TritonChainSteps, why_not_triton
 from torchnpn.training.data import Rows, as_batches
-from torchnpn.training.engine import Engine, recorded_engine, resolve_device, why_not_numpy_training
+from torchnpn.training.engine import Engine, host_steps, recorded_engine, resolve_device, why_not_numpy_training
 from torchnpn.training.recipe import Recipe
 from torchnpn.training.tape import Objective
 
@@ -81,11 +81,12 @@ def explain(
     if isinstance(rows, Rows):
         triton = why_not_triton(model, rows, prior, recipe, place.type == "cuda")
     recorded = recorded_engine(objective, rows, place)
-    if isinstance(recorded, Engine):
-        kind = _TRITON if isinstance(recorded.stepper, TritonChainSteps) else "autograd"
-        engine, reasons = f"{kind}, in {_GRAPH}" if place.type == "cuda" else kind, {_TRITON: triton}
-    elif numpy is None:
+    steps = type(recorded.stepper) if isinstance(recorded, Engine) else host_steps(objective, rows, place)
+    if steps is NumpyChainSteps:
         engine, reasons = _NUMPY, {}
+    elif isinstance(recorded, Engine):
+        kind = _TRITON if steps is TritonChainSteps else "autograd"
+        engine, reasons = f"{kind}, in {_GRAPH}" if place.type == "cuda" else kind, {_TRITON: triton}
     else:
         graph = recorded if place.type == "cuda" else None
         engine, reasons = "autograd, step by step", {_NUMPY: numpy, _TRITON: triton, _GRAPH: graph}
