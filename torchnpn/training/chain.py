@@ -6,6 +6,7 @@ each layer on the way. The formulas are those of the maps and of their gradients
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -66,19 +67,14 @@ def _prior_setting(prior: Prior | None) -> float | str | None:
     return float(prior.precision) if isinstance(prior, IsotropicGaussian) else None if prior is None else "empirical"
 
 
-def _why_not_trained(model: nn.Module, prior: Prior | None) -> str | None:
-    """Why neither engine trains the weights of a chain, with this prior."""
+def _why_not_trained(model: nn.Module, layers: Sequence[nn.Module], prior: Prior | None) -> str | None:
+    """Why neither engine trains the weights of a chain of layers, with this prior."""
+    if len(set(layers)) < len(layers):
+        return "a layer is there twice"
     if not all(p.requires_grad and p.dtype == torch.float32 for p in model.parameters()):
         return "some parameters are frozen, or not float32"
     known = type(prior) in (type(None), IsotropicGaussian, EmpiricalBayes)
     return None if known else f"the prior is {type(prior).__name__}"
-
-
-_LAYER_TWICE = "a layer is there twice"
-
-
-def _has_twins(layers: list[nn.Module]) -> bool:
-    return len({id(layer) for layer in layers}) < len(layers)
 
 
 # On a CPU, in numpy --------------------------------------------------------------------------------------------------
@@ -104,7 +100,7 @@ def small_chain(model: nn.Module) -> SmallChain | str:
             return "it has replicas along several dimensions"
     if other := [type(one).__name__ for one in body[1::2] if type(one) is not ReLU]:
         return f"{other[0]} stands where a ReLU is expected"
-    return _LAYER_TWICE if _has_twins([*hidden, *heads]) else SmallChain(hidden, heads)  # type: ignore[arg-type]
+    return SmallChain(hidden, heads)  # type: ignore[arg-type]
 
 
 def why_not_numpy(model: nn.Module, prior: Prior | None, device: torch.device) -> str | None:
@@ -113,7 +109,7 @@ def why_not_numpy(model: nn.Module, prior: Prior | None, device: torch.device) -
         return f"it trains on {device.type}"
     if isinstance(chain := small_chain(model), str):
         return chain
-    if (reason := _why_not_trained(model, prior)) is not None:
+    if (reason := _why_not_trained(model, [*chain.hidden, *chain.heads], prior)) is not None:
         return reason
     if (size := sum(p.numel() for p in model.parameters()) // count_replicas(model)) > MOST_WEIGHTS:
         return f"it has {size:,} free numbers, more than {MOST_WEIGHTS:,}, from where torch's products are faster"
@@ -203,19 +199,15 @@ def why_not_triton(model: nn.Module, rows: Rows, prior: Prior | None, recipe: Re
         return "the optimizer or the scheduler is not the default one"
     if recipe.clip_norm is not None or recipe.compile:
         return "the recipe asks for clipping or compiling"
-    return _why_not_trained(model, prior)
+    return _why_not_trained(model, [layer.linear for layer in chain.layers], prior)
 
 
 def _chain(model: nn.Module) -> Chain | str:
-    """The layers of a network, each there once, with no dropout at the end; else why not."""
+    """The layers of a network, with no dropout at the end; else why not."""
     if type(model) is not Sequential or has_hooks(model):
         return "it is not a Sequential, or a hook listens to it"
     chain = chain_of(list(model))
-    if isinstance(chain, str):
-        return chain
-    if chain.layers[-1].dropout:
-        return "it ends with Dropout"
-    return _LAYER_TWICE if _has_twins([layer.linear for layer in chain.layers]) else chain
+    return "it ends with Dropout" if isinstance(chain, Chain) and chain.layers[-1].dropout else chain
 
 
 class TritonChainSteps(ChainSteps):

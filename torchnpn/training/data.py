@@ -181,7 +181,8 @@ def _sparse_rows(x: Any, device: torch.device | None, dtype: torch.dtype) -> Any
 
 
 def _check_inputs(x: Any) -> None:
-    for part in x if isinstance(x, Moments) else [_numbers(x)]:
+    numbers = x.values if isinstance(x, SparseRows) else x.data if scipy.sparse.issparse(x) else x
+    for part in x if isinstance(x, Moments) else [numbers]:
         bad = 0 if part is None else int((~torch.as_tensor(part).isfinite()).sum())
         if bad:
             raise ValueError(
@@ -190,12 +191,6 @@ def _check_inputs(x: Any) -> None:
             )
     if isinstance(x, Moments) and x.variance is not None and bool((x.variance < 0).any()):
         raise ValueError("train expects input variances ≥ 0, got negative ones.")
-
-
-def _numbers(x: Any) -> Any:
-    if isinstance(x, SparseRows):
-        return x.values
-    return x.data if scipy.sparse.issparse(x) else x
 
 
 def _check_weight(weight: Tensor | None, rows: int) -> None:

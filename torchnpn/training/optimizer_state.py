@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import torch
@@ -18,7 +18,7 @@ from torch.optim.lr_scheduler import LRScheduler
 
 from torchnpn.training.recipe import half_cosine
 
-_AVERAGES = FIRST_AVERAGE, _ = "exp_avg", "exp_avg_sq"  # torch's names in the state of Adam
+AVERAGES = FIRST_AVERAGE, _ = "exp_avg", "exp_avg_sq"  # torch's names in the state of Adam
 _HOW = ("params", "capturable", "differentiable", "foreach", "fused")  # entries of a group that say how, not what
 
 
@@ -51,20 +51,6 @@ class OptimizerState(NamedTuple):
 def places_of(learnt: nn.Module) -> dict[int, list[Place]]:
     """The places of all parameters."""
     return {id(p): [Place(name, p.shape)] for name, p in learnt.named_parameters()}
-
-
-def state_of_averages(averages: Sequence[Averages], places: Places) -> OptimizerState:
-    """Of the default Adam, wherever it keeps its averages."""
-    return OptimizerState(
-        {f"{places[id(one.parameter)][0].name}/{word}": getattr(one, word) for one in averages for word in _AVERAGES}
-    )
-
-
-def load_averages_(averages: Sequence[Averages], state: OptimizerState, places: Places) -> None:
-    """Fill them, in place."""
-    for one in averages:
-        for word in _AVERAGES:
-            getattr(one, word).copy_(_stored(state.tensors, places[id(one.parameter)][0], word))
 
 
 def state_of_torch(optimizer: Optimizer, scheduler: LRScheduler | None, places: Places) -> OptimizerState:
@@ -126,15 +112,15 @@ def _gathered(stored: Mapping[str, Any], places: list[Place], word: str, paramet
     """One entry of the state of what is optimized, from those of the parameters that it is."""
     first = stored[f"{places[0].name}/{word}"]
     whole = isinstance(first, Tensor) and first.shape == places[0].shape
-    if word not in _AVERAGES and (not whole or (first.dim() == 0 and len(places) > 1)):
+    if word not in AVERAGES and (not whole or (first.dim() == 0 and len(places) > 1)):
         return first
-    return torch.cat([_stored(stored, place, word).reshape(-1) for place in places]).view(parameter.shape)
+    return torch.cat([stored_tensor(stored, place, word).reshape(-1) for place in places]).view(parameter.shape)
 
 
 def _check_shapes(stored: Mapping[str, Any], places: list[Place]) -> None:
     """Raise unless each entry is of a parameter, and of one kind for all of them, such as its shape or a number."""
     shapes, words = dict(places), defaultdict[str, set[str]](set)
-    kinds: dict[str, set[str]] = {word: {"shape"} for word in _AVERAGES} | {"step": {"number"}}
+    kinds: dict[str, set[str]] = {word: {"shape"} for word in AVERAGES} | {"step": {"number"}}
     for name, value in stored.items():
         owner, _, word = name.rpartition("/")
         if owner not in shapes:
@@ -149,7 +135,7 @@ def _check_shapes(stored: Mapping[str, Any], places: list[Place]) -> None:
         raise ValueError(f"the optimizer's entries {', '.join(different)[:80]} are of wrong shapes")
 
 
-def _stored(tensors: Mapping[str, Any], place: Place, word: str) -> Tensor:
+def stored_tensor(tensors: Mapping[str, Any], place: Place, word: str) -> Tensor:
     """One tensor of the state; zeros of a parameter that never had a gradient."""
     found = tensors.get(f"{place.name}/{word}")
     if found is None:

@@ -6,6 +6,7 @@ device, with a `DevicePlan`, such a step can be recorded in a graph.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
@@ -21,14 +22,14 @@ from torchnpn.priors import Prior, add_kl_gradient_, kl
 from torchnpn.training.adversarial import Adversary
 from torchnpn.training.epoch import DevicePlan, HostPlan
 from torchnpn.training.optimizer_state import (
+    AVERAGES,
     Averages,
     OptimizerState,
     Places,
-    load_averages_,
     load_torch_,
     places_of,
-    state_of_averages,
     state_of_torch,
+    stored_tensor,
 )
 from torchnpn.training.recipe import ADAM, Recipe
 from torchnpn.training.wide import weighted_loss
@@ -63,7 +64,10 @@ class Update:
 
     def state(self, places: Places) -> OptimizerState:
         """What a checkpoint holds of it."""
-        return state_of_averages(self.averages(), places)
+        named = {places[id(one.parameter)][0].name: one for one in self.averages()}
+        return OptimizerState(
+            {f"{name}/{word}": getattr(one, word) for name, one in named.items() for word in AVERAGES}
+        )
 
     def load_(self, state: OptimizerState, places: Places, taken: int, total: int) -> None:
         """Take up such a state, of an update of whatever kind, after `taken` of `total` steps.
@@ -71,7 +75,8 @@ class Update:
         Raises:
             ValueError: If the state is that of another optimizer or of other parameters.
         """
-        load_averages_(self.averages(), state, places)
+        for one, word in itertools.product(self.averages(), AVERAGES):
+            getattr(one, word).copy_(stored_tensor(state.tensors, places[id(one.parameter)][0], word))
 
 
 class AdamUpdate(Update):
