@@ -86,8 +86,10 @@ def write(path: Path, state: Checkpoint, fingerprint: dict[str, str]) -> None:
         "stopped_early": history.stopped_early,
         "optimizer": state.optimizer.settings,
     }
+    whole = torch.contiguous_format
+    tensors = {name: one.detach().cpu().clone(memory_format=whole) for name, one in tensors.items()}
     try:
-        file.write(path, document, {name: _stored(one) for name, one in tensors.items()})
+        file.write(path, document, tensors)
     except OSError as error:
         raise OSError(error.errno, f"Cannot write the checkpoint: {error.strerror}", str(path)) from error
 
@@ -171,11 +173,6 @@ def _unpacked(document: dict[str, Any], tensors: dict[str, Tensor]) -> Checkpoin
         None if best is None else Best(best, best_tensors),
         checks.text("engine", document["engine"]),
     )
-
-
-def _stored(tensor: Tensor) -> Tensor:
-    """On the CPU, with memory of its own."""
-    return tensor.detach().cpu().clone(memory_format=torch.contiguous_format)
 
 
 def _packed(history: History) -> Tensor:  # (epochs, figures) int64

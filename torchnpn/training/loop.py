@@ -121,7 +121,8 @@ class _Run:
                 self.likelihood.check_targets(rows.target_values)
         if np.any(self.recipe.adversarial) and isinstance(data, Rows):
             check_dense(data.x)
-        foreign = _has_foreign_layers(self.model, self.likelihood)
+        layers = (*self.model.modules(), *self.likelihood.modules())
+        foreign = any(not type(layer).__module__.startswith("torchnpn.") for layer in layers)
         self.draws_globally = self.recipe.compile or isinstance(data, Loader) or foreign
         self.engine = choose_engine(objective, data, device)
         self.history = History()
@@ -214,8 +215,3 @@ class _Run:
         self.history, self.best = state.history, state.best
         if state.engine != self.engine.name:
             _log.info("%s was computed by %s; %s goes on.", path, state.engine, self.engine.name)
-
-
-def _has_foreign_layers(*modules: nn.Module) -> bool:
-    """Whether there are layers that are not ours, which may draw from torch's global random state."""
-    return any(not type(part).__module__.startswith("torchnpn.") for module in modules for part in module.modules())

@@ -50,12 +50,7 @@ class Objective(NamedTuple):
 
 
 class Update:
-    """Changes parameters by their gradients: the recipe's default Adam, as an engine computes it.
-
-    Args:
-        step: Takes one step by the gradients that lie with the parameters.
-        averages: Says where its averages are.
-    """
+    """Changes parameters by the gradients that lie with them: Adam as an engine computes it, which has its averages."""
 
     scheduler: LRScheduler | None = None  # which the host steps
 
@@ -80,12 +75,7 @@ class Update:
 
 
 class AdamUpdate(Update):
-    """The same with one rate for each replica, in a way that a CUDA graph can hold.
-
-    Args:
-        parameters: To change.
-        now: Gives rate and correction of the step under way, (replicas, 3): see `kernels.adam_`.
-    """
+    """The same with one rate for each replica, in a way that a CUDA graph can hold; `now` is as in `kernels.adam_`."""
 
     def __init__(self, parameters: Sequence[Tensor], now: Callable[[], Tensor]) -> None:
         self.parameters, self._now = list(parameters), now
