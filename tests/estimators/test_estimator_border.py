@@ -21,7 +21,8 @@ from torchnpn import (
 )
 from torchnpn.estimators.forward import in_float64
 from torchnpn.estimators.inputs import Inputs
-from torchnpn.training import check_network_size, resolve_device
+from torchnpn.nn import check_network_size
+from torchnpn.training import resolve_device
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(40, 3))

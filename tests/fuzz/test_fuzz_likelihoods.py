@@ -17,8 +17,8 @@ from torchnpn import families, metrics
 from torchnpn import likelihoods as L
 from torchnpn.estimators.predictive import Predictive
 from torchnpn.likelihoods import Categorical, Mixture, mixture_parts
+from torchnpn.likelihoods.gradients import autograd_loss_gradient, loss_gradient
 from torchnpn.moments import Moments
-from torchnpn.training.chain import autograd_loss_gradient, loss_gradient
 
 ROWS, TARGETS, CLASSES = 250, 2, 4
 MAKERS = {

@@ -18,7 +18,7 @@ from torchnpn.training.chain import NumpyChainSteps, why_not_numpy
 from torchnpn.training.data import Rows
 from torchnpn.training.engine import device_engine
 from torchnpn.training.epoch import HostPlan
-from torchnpn.training.tape import TapeSteps
+from torchnpn.training.tape import Objective, TapeSteps
 
 RNG = np.random.default_rng(0)
 ROWS = 20
@@ -98,7 +98,7 @@ def networks(hidden, outputs, generator):
 def one_step(kind, net, likelihood, prior, data, beta=0.0, radius=0.0):
     """The gradient of one batch of all rows, left by the steps of a kind; and its loss."""
     recipe = training.Recipe(epochs=1, batch_size=ROWS, kl_weight=training.constant(beta), adversarial=radius)
-    steps = kind(net, likelihood, prior, recipe, HostPlan(Rows(*data), recipe, CPU))
+    steps = kind(Objective(net, likelihood, prior, recipe), HostPlan(Rows(*data), recipe, CPU))
     steps.plan.begin(0)
     steps.gradient()
     return steps, float(steps.plan.loss())
@@ -266,7 +266,7 @@ def test_adam_in_numpy_is_torchs(scheduler):
     recipe = training.Recipe(epochs=4, batch_size=1, learning_rate=0.01, scheduler=scheduler)
     plan = HostPlan(Rows(torch.zeros(10, 3), torch.zeros(10, 1)), recipe, CPU)
     net = nn.Sequential(nn.Linear(3, 1))
-    steps = NumpyChainSteps(net, likelihoods.GaussianNoise(), None, recipe, plan)
+    steps = NumpyChainSteps(Objective(net, likelihoods.GaussianNoise(), None, recipe), plan)
     ours = steps.chain.flat
     theirs = torch.nn.Parameter(ours.detach().clone())
     optimizer = training.adam([theirs], 0.01)

@@ -38,9 +38,19 @@ from torchnpn.families import Distribution
 from torchnpn.io import checks
 from torchnpn.likelihoods import Likelihood, VarianceParts, mixed, mixture_parts
 from torchnpn.moments import Moments
-from torchnpn.nn import ACTIVATIONS, Ensemble, Linear, MeanAndNoise, Sequential, member, mlp, replicas_of
+from torchnpn.nn import (
+    ACTIVATIONS,
+    Ensemble,
+    Linear,
+    MeanAndNoise,
+    Sequential,
+    check_network_size,
+    member,
+    mlp,
+    replicas_of,
+)
 from torchnpn.priors import EmpiricalBayes
-from torchnpn.training import History, Recipe, adam, check_network_size, constant, resolve_device, why_not_numpy
+from torchnpn.training import History, Recipe, adam, constant, resolve_device, why_not_numpy
 
 Array = NDArray[Any]
 _BIAS_SPREAD = 0.5  # standard deviation of the first biases at the start, in those of the features
