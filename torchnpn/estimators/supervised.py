@@ -63,7 +63,6 @@ class SupervisedEstimator(NPNEstimator):
         """
         check_progress(progress)
         X, y, weight = self._checked(X, y, sample_weight, reset=True)
-        check_enough_rows(self, X, weight)
         self.calibration_ = None
         learn = self._learn if self.calibrate is None else partial(calibration.learn, self)
         learn(X, y, weight, X_variance, progress, subsets)
@@ -81,6 +80,7 @@ class SupervisedEstimator(NPNEstimator):
         rows = checked_subsets(subsets, self.n_estimators or 1, X.shape[0], weight)
         seen = X.shape[0] if rows is None else rows.shape[1]  # by each network
         t, targets = self._begin(X, y, weight, seen)
+        check_enough_rows(self, X, weight)
         self._start(seen, targets)
         whole = Member(self.network_, self.likelihood_, self._seed)
         data = self._inputs(X, X_variance), t, weight
@@ -103,6 +103,7 @@ class SupervisedEstimator(NPNEstimator):
         rows = X.shape[0]
         seen = rows - -(-rows // stacking.FOLDS)  # by each network
         t, targets = self._begin(X, y, weight, seen)
+        check_enough_rows(self, X, weight)
         self._start_again()
         if chosen:
             self._bins = Bins.learn((X - self.inputs_.center) / self.inputs_.scale)

@@ -17,7 +17,7 @@ from torchnpn.estimators import checked_rows, in_float64
 from torchnpn.inspection.rows import Array
 from torchnpn.likelihoods import OrderedClasses, mixture_parts
 from torchnpn.moments import Moments
-from torchnpn.nn import MeanAndNoise, Sequential, replicas_of
+from torchnpn.nn import Ensemble, MeanAndNoise, Sequential, replicas_of, side_by_side
 
 _STEPS = 48
 
@@ -124,8 +124,10 @@ def _predicted(estimator: Any, z: Tensor, s: Tensor | None) -> tuple[Tensor, Ten
     return shift + scale * mean, scale**2 * parts.epistemic, scale**2 * parts.aleatoric
 
 
-def _output(network: Sequential, inputs: Moments) -> Moments:
+def _output(network: Sequential | Ensemble, inputs: Moments) -> Moments:
     """As the network gives it, with the gradient that `MeanAndNoise` keeps from features in training."""
+    if isinstance(network, Ensemble):
+        return side_by_side([_output(one, inputs) for one in network])  # type: ignore[arg-type]
     last = network[-1]
     if not isinstance(last, MeanAndNoise):
         o: Moments = network(inputs)
