@@ -67,7 +67,7 @@ def test_cross_levels_are_of_networks_that_have_not_seen_the_row(effort):
     model = NPNRegressor(calibrate="cross", effort=effort, noise="constant", **SHORT).fit(X, Y)
 
     means, variances = model.predict_members(X)
-    fold = stacking.Folds.draw(ROWS, 1, model._seed).fold
+    fold = stacking.Folds.draw(np.arange(ROWS), 1, model._seed).fold
     for i in range(0, ROWS, 17):
         blind = np.arange(len(means)) % stacking.FOLDS == fold[i]
         w = model._weights.numpy()[blind]

@@ -269,9 +269,7 @@ def test_settings_beyond_reason_are_refused(make, settings, message):
 
 
 def test_absurd_ensembles_are_refused():
-    with pytest.raises(
-        ValueError, match="from 1 to 1,000, or None to choose it, got 1000000000"
-    ):
+    with pytest.raises(ValueError, match="from 1 to 1,000, or None to choose it, got 1000000000"):
         NPNRegressor(n_estimators=10**9).fit(X, Y)
     with pytest.raises(ValueError, match="layers 10-2000-10, 6000 times, has"):
         check_network_size([10, 2000, 10], 32, 6000)

@@ -46,7 +46,7 @@ def test_a_setting_that_is_sure_of_something_else_counts_for_nothing():
 
 @pytest.mark.parametrize("rows", [20, 23, 101])
 def test_every_row_is_left_out_by_one_network_of_each_setting(rows):
-    folds = stacking.Folds.draw(rows, 3, seed=1)
+    folds = stacking.Folds.draw(np.arange(rows), 3, seed=1)
     assert folds.subsets.shape[0] == 3 * stacking.FOLDS
     for number, seen in enumerate(folds.subsets):
         assert len(set(seen)) == len(seen) >= rows - -(-rows // stacking.FOLDS)
@@ -56,6 +56,24 @@ def test_every_row_is_left_out_by_one_network_of_each_setting(rows):
     for setting in range(3):
         for row in range(rows):
             assert found[setting, row] == by_network[setting * stacking.FOLDS + folds.fold[row], row]
+
+
+def test_copies_are_left_out_together():
+    X = RNG.normal(size=(40, 3))
+    X[::7, 1] = np.nan
+    which = RNG.permutation(np.repeat(np.arange(40), 5))
+    same = stacking.copies(X[which], RNG.integers(0, 2, 40)[which])
+    assert len(set(same)) == len({*zip(same, which, strict=True)}) == 40
+    folds = stacking.Folds.draw(same, 1, seed=0)
+    for number in set(same):
+        assert len(set(folds.fold[same == number])) == 1
+
+
+def test_rows_that_are_equal_by_chance_are_no_copies():
+    X, y = RNG.integers(0, 3, size=(200, 4)).astype(float), RNG.integers(0, 2, 200)
+    assert len({*map(tuple, np.column_stack([X, y]))}) < 200
+    for rows, targets in ((X, y), (RNG.normal(size=(200, 1)), y), (scipy.sparse.csr_matrix(X), y)):
+        assert len(set(stacking.copies(rows, targets))) == 200
 
 
 def test_bins_say_how_far_a_value_has_come_through_each():

@@ -140,7 +140,7 @@ def test_likelihoods_come_back(name, tmp_path):
 def test_every_module_of_the_library_can_be_saved():
     public = {getattr(nn, name) for name in nn.__all__}
     modules = {kind for kind in public if isinstance(kind, type)} - {nn.Activation, nn.RandomParameter}
-    heads = {kind for kind in vars(likelihoods).values() if isinstance(kind, type)}
+    heads = {kind for name in likelihoods.__all__ if isinstance(kind := getattr(likelihoods, name), type)}
     heads = {kind for kind in heads if issubclass(kind, likelihoods.Likelihood)} - {likelihoods.Likelihood}
     assert set(allowed.BY_NAME.values()) == modules | heads
     assert len(allowed.BY_NAME) == len(allowed.ARGUMENTS) + 1  # no two share a name

@@ -53,7 +53,7 @@ def learn(
         if rows < stacking.LEAST_ROWS:
             raise ValueError(f'calibrate="cross" expects at least {stacking.LEAST_ROWS} rows, got {rows}.')
         model._learn(X, y, None, X_variance, progress, None)
-        part = stacking.Folds.draw(rows, 1, model._seed).fold
+        part = stacking.Folds.draw(stacking.copies(X, y), 1, model._seed).fold
     with torch.no_grad():
         model._hold_out(outputs(model.network_, model._inputs(X, X_variance)), y, part)
 

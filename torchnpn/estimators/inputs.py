@@ -18,6 +18,11 @@ _CHUNK = 65_536  # rows that are float64 at a time
 LARGEST = 1e15  # of a standardised value: its square, times weights and summed, is a float32 number yet
 _LARGEST_VARIANCE = 1e12  # of a feature in standard units
 _LARGEST_RAW = 1e290  # of a value: sums over rows are float64 numbers yet
+_MIDDLE = 0.05, 0.95  # quantiles of a feature that say how wide it is
+_WIDTHS = 10.0  # beyond so many times that, a value in the training rows is a wild one
+_MARGIN = 0.5  # of the range of the training rows: so far beyond them a feature is taken at its word
+_MOST_ROWS = 100_000  # that quantiles are learnt from
+_LARGEST_ERROR = 10.0  # standardised, of a value beyond the margin
 
 
 class Inputs(NamedTuple):
@@ -25,6 +30,10 @@ class Inputs(NamedTuple):
 
     Dense features are centred and scaled to unit variance. Sparse ones stay sparse: they are divided by their largest
     absolute value and not centred.
+
+    Of a value far beyond the training rows a network knows no more than that it is far out. It enters as the nearest
+    value that is not, with the distance as its standard deviation: the further out, the wider the prediction. Wild
+    values of the training rows, ten times as far out as most are wide, have no say in what is far.
     """
 
     center: Array  # (features,)
@@ -32,6 +41,8 @@ class Inputs(NamedTuple):
     mean: Array  # (features,) of the training rows, after scaling
     variance: Array  # (features,) likewise
     correlation: Array  # (features, features) where missing values follow the others of their row, else (0, 0)
+    low: Array  # (features,) standardised: below, a value counts as this one with an error; -LARGEST where none does
+    high: Array  # (features,) likewise
 
     @classmethod
     def learn(cls, X: Any, weight: Array | None, missing: str = "marginal") -> Inputs:
@@ -41,6 +52,7 @@ class Inputs(NamedTuple):
             X, weight = X[weight > 0], weight[weight > 0]  # others say nothing, however far out they are
         if scipy.sparse.issparse(X):
             return cls._learn_sparse(X, weight)
+        X = _tamed(X)
         w = np.ones(len(X)) if weight is None else weight
         known, total = np.zeros(X.shape[1]), np.zeros(X.shape[1])
         for rows in _chunks(len(X)):
@@ -65,7 +77,11 @@ class Inputs(NamedTuple):
                     'Take missing="marginal".'
                 )
             correlation = correlations((X - center) / scale, w)
-        return cls(center, scale, np.zeros_like(center), np.where(constant, 0.0, 1.0), correlation)
+        variance = np.where(constant, 0.0, 1.0)
+        far = (_extreme(X, center, end) for end in (np.fmin, np.fmax))
+        low, high = ((end - center) / scale for end in far)
+        margin = np.where(constant, LARGEST, _MARGIN * (high - low))
+        return cls(center, scale, np.zeros_like(center), variance, correlation, low - margin, high + margin)
 
     @classmethod
     def _learn_sparse(cls, X: Any, weight: Array | None) -> Inputs:
@@ -75,30 +91,44 @@ class Inputs(NamedTuple):
         z = _divided(X, scale)
         mean = z.T @ w / w.sum()
         variance = np.maximum(z.multiply(z).T @ w / w.sum() - mean**2, 0.0)
-        return cls(np.zeros_like(scale), scale, mean, variance, np.empty((0, 0)))
+        endless = np.full_like(scale, LARGEST)
+        return cls(np.zeros_like(scale), scale, mean, variance, np.empty((0, 0)), -endless, endless)
 
     @classmethod
     def from_arrays(cls, arrays: dict[str, Any], features: int) -> Inputs:
         """The inverse of `to_arrays`; a ValueError for anything that cannot have been learnt."""
         shapes = dict.fromkeys(cls._fields, (features,)) | {"correlation": (features, features)}
-        found = {"correlation": np.empty((0, 0))}
+        found: dict[str, Array] = {"correlation": np.empty((0, 0))}
+        limits = {"low": np.full(features, -LARGEST), "high": np.full(features, LARGEST)}  # of early files
         for name, shape in shapes.items():
-            if name != "correlation" or "inputs.correlation" in arrays:
+            if name in limits and f"inputs.{name}" not in arrays:
+                found[name] = limits[name]
+            elif name != "correlation" or "inputs.correlation" in arrays:
                 found[name] = checks.array(f"inputs.{name}", arrays, shape)
         checks.scale("inputs", found["scale"], found["center"])
         if not ((found["variance"] >= 0) & (found["variance"] <= _LARGEST_VARIANCE)).all():
             raise ValueError("inputs should have variances ≥ 0, in standard units")
+        if not (found["low"] <= found["high"]).all():
+            raise ValueError("inputs should have limits in order, low ≤ high")
         return cls(**found | {"correlation": checks.covariance("inputs.correlation", found["correlation"])})
 
     def to_arrays(self) -> dict[str, Array]:
         """What a model file holds of them."""
-        return {f"inputs.{name}": array for name, array in self._asdict().items() if array.size}
+        limited = (self.high < LARGEST).any()
+        held = (name for name in self._fields if limited or name not in ("low", "high"))
+        return {f"inputs.{name}": array for name in held if (array := getattr(self, name)).size}
+
+    def standardised(self, X: Array) -> Array:
+        """(rows, features) within the limits, NaN where a value is missing."""
+        inside: Array = np.clip((X - self.center) / self.scale, self.low, self.high)
+        return inside
 
     def moments(self, X: Any, X_variance: Array | None = None) -> Any:
         """(rows, features) as float32 moments; CSR stays CSR.
 
         A missing value has the mean and the variance of its feature in the training rows, or those given the values
         that its row has; a value with a measurement error has that variance, in the units of the square of the feature.
+        So has one beyond the limits: z = clip(x, low, high), s = min(|x - z|, 10)².
         """
         if scipy.sparse.issparse(X):
             scaled = _divided(X, self.scale)
@@ -113,11 +143,14 @@ class Inputs(NamedTuple):
             if (entry := _too_far(scaled)) is not None:
                 self._refuse(rows.start + entry // X.shape[1], entry % X.shape[1])
             missing = np.isnan(scaled)
-            if s is None and missing.any():
+            inside = np.clip(scaled, self.low, self.high)
+            beyond = np.minimum(np.abs(scaled - inside), _LARGEST_ERROR) ** 2
+            scaled = inside
+            if s is None and (missing.any() or beyond.any()):
                 s = np.zeros(X.shape, np.float32)
             if s is not None:
                 error = 0.0 if X_variance is None else self._scaled_variance(X_variance[rows])
-                s[rows] = np.where(missing, self.variance, error)
+                s[rows] = np.where(missing, self.variance, error + beyond)
             z[rows] = np.where(missing, self.mean, scaled)
             if len(self.correlation) and missing.any():
                 mean, variance = conditional(scaled, self.correlation)
@@ -143,6 +176,25 @@ class Inputs(NamedTuple):
             f"rows) of the mean of their feature, got one beyond in row {row}, column {column} (both from 0). Look for "
             "a wrong unit or a code for missing values; what is missing is NaN."
         )
+
+
+def _tamed(X: Array) -> Array:
+    """The same where it has no wild values; else a copy in which they are the nearest that are not."""
+    rows = X[:: -(-len(X) // _MOST_ROWS)]
+    last: Array = np.maximum((~np.isnan(rows)).sum(0) - 1, 0)
+    place: Array = (np.array(_MIDDLE)[:, None] * last).astype(np.int64)
+    below, above = np.take_along_axis(np.sort(rows, axis=0), place, 0).astype(np.float64)  # NaN come last
+    width = above - below
+    reach = np.where(width > 0, _WIDTHS * width, np.inf)
+    low, high = below - reach, above + reach
+    is_tame = np.isnan(width) | ((_extreme(X, below, np.fmin) >= low) & (_extreme(X, above, np.fmax) <= high))
+    return X if is_tame.all() else np.clip(X, np.where(is_tame, -np.inf, low), np.where(is_tame, np.inf, high))
+
+
+def _extreme(X: Array, start: Array, end: np.ufunc) -> Array:  # (rows, features), (features,) -> (features,)
+    """The least or the largest value of each feature; `start` where there is none."""
+    found: Array = end(start, end.reduce(X, axis=0))
+    return found
 
 
 def _too_far(scaled: Array) -> int | None:

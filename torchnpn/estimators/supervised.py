@@ -106,16 +106,18 @@ class SupervisedEstimator(NPNEstimator):
         check_enough_rows(self, X, weight)
         self._start_again()
         if chosen:
-            self._bins = Bins.learn((X - self.inputs_.center) / self.inputs_.scale)
+            self._bins = Bins.learn(self.inputs_.standardised(X))
         data = x, _, _ = self._inputs(X, X_variance), t, weight
+        same = stacking.copies(X, y)
+        repeated = rows / (int(same.max()) + 1)  # copies say no more than the row that they are of
         every = stacking.candidates(seen, self._width, self._kl_weights, self.effort) if chosen else [self._one(seen)]
         parts: list[stacking.Trained] = []
         for tried in every:
-            folds = stacking.Folds.draw(rows, len(tried.kl_weights), self._seed)
-            plan = Plan.of(seen, self.batch_size, self.max_epochs, tried.steps)
+            folds = stacking.Folds.draw(same, len(tried.kl_weights), self._seed)
+            plan = Plan.of(folds.subsets.shape[1], self.batch_size, self.max_epochs, tried.steps)
             whole = self._new_network(targets, list(tried.units), (tried.members,), plan)
             told = None if progress is None else part_of(progress, len(parts), len(every))
-            kl_weight = tried.member_kl_weights if chosen else self.kl_weight
+            kl_weight = repeated * tried.member_kl_weights if chosen else self.kl_weight
             self.history_ = self._train(whole, data, plan, told, kl_weight, folds.subsets)
             with torch.no_grad():
                 observed = self._observed(whole.likelihood)
