@@ -25,7 +25,11 @@ _MOST_ROWS = 100_000  # that bins are learnt from
 
 
 class Bins(NamedTuple):
-    """Bins of standardised features: e = min(max((z - left)/(right - left), 0), 1), centred and scaled."""
+    """Bins of standardised features: e = min(max((z - left)/(right - left), 0), 1), centred and scaled.
+
+    The first bin of a feature has no 0 to stop at, and the last no 1: beyond the training rows a straight line goes on,
+    and the further it goes the less is known of it.
+    """
 
     feature: Array  # (bins,) which feature it is of
     left: Array  # (bins,)
@@ -47,7 +51,8 @@ class Bins(NamedTuple):
         feature = np.repeat(np.arange(len(ends)), [max(len(one) - 1, 0) for one in ends]).astype(np.int64)
         left = np.concatenate([np.empty(0), *(one[:-1] for one in ends)])
         right = np.concatenate([np.empty(0), *(one[1:] for one in ends)])
-        passed = np.clip((z[:, feature] - left) / (right - left), 0, 1)
+        lowest, highest = _stops(feature)
+        passed = np.clip((z[:, feature] - left) / (right - left), lowest, highest)
         known = np.maximum((~np.isnan(passed)).sum(0), 1)
         mean = np.nansum(passed, 0) / known
         std = np.sqrt(np.nansum((passed - mean) ** 2, 0) / known)
@@ -79,11 +84,31 @@ class Bins(NamedTuple):
         )
         inside = (z.mean[:, feature] - left) / width
         if z.variance is None:
-            return Moments(torch.cat([z.mean, (inside.clamp(0, 1) - mean) / scale], 1))
-        passed = maps.hardtanh(Moments(inside, z.variance[:, feature] / width**2), 0.0, 1.0)
+            lowest, highest = (torch.from_numpy(stop) for stop in _stops(self.feature))
+            return Moments(torch.cat([z.mean, (inside.clamp(lowest, highest) - mean) / scale], 1))
+        passed = self._passed(Moments(inside, z.variance[:, feature] / width**2))
         assert passed.variance is not None
         encoded = Moments((passed.mean - mean) / scale, passed.variance / scale**2)
         return Moments(*(torch.cat(parts, 1) for parts in zip(z, encoded, strict=True)))  # type: ignore[arg-type]
+
+    def _passed(self, e: Moments) -> Moments:
+        """Moments of e, stopped at 0 and 1 where its bin has a stop: max(e, 0), 1 - max(1 - e, 0) or both."""
+        lowest, highest = _stops(self.feature)
+        both, above = maps.hardtanh(e, 0.0, 1.0), maps.relu(e)
+        below = maps.relu(Moments(1 - e.mean, e.variance))
+        is_first, is_last = torch.from_numpy(np.isinf(lowest)), torch.from_numpy(np.isinf(highest))
+        mean = both.mean.where(~is_first, 1 - below.mean).where(~is_last, above.mean)
+        variances = (part.variance for part in (both, below, above))
+        s, s_below, s_above = (torch.zeros_like(mean) if s is None else s for s in variances)
+        return Moments(mean, s.where(~is_first, s_below).where(~is_last, s_above))
+
+
+def _stops(feature: Array) -> tuple[Array, Array]:  # (bins,) -> (bins,), (bins,)
+    """Where the encoded values of each bin stop, below and above."""
+    change = feature[1:] != feature[:-1]
+    is_first, is_last = np.append(True, change), np.append(change, True)
+    lowest, highest = np.where(is_first, -np.inf, 0.0), np.where(is_last, np.inf, 1.0)
+    return lowest.astype(np.float32)[: len(feature)], highest.astype(np.float32)[: len(feature)]
 
 
 def _ends(values: Array, most: int) -> Array:
