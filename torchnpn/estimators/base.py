@@ -16,8 +16,10 @@ from sklearn.utils.validation import check_is_fitted
 from torch import Tensor
 from torch.optim import Optimizer
 
+from torchnpn.columns import Columns
 from torchnpn.estimators import state
 from torchnpn.estimators.bins import Bins
+from torchnpn.estimators.encoding import check_categorical, check_number_columns
 from torchnpn.estimators.forward import outputs
 from torchnpn.estimators.inputs import Inputs
 from torchnpn.estimators.learning import Member, Plan, Progress, new_network, ramp, reporter, train_members
@@ -50,6 +52,7 @@ class NPNEstimator(BaseEstimator):  # type: ignore[misc]
 
     hidden: tuple[int, ...]
     activation: str
+    categorical_features: Any
     missing: str
     dropout: float
     adversarial: float = 0.0
@@ -62,6 +65,7 @@ class NPNEstimator(BaseEstimator):  # type: ignore[misc]
     random_state: Any
     verbose: int
 
+    columns_: Columns | None
     inputs_: Inputs
     network_: Sequential
     likelihood_: Likelihood
@@ -94,6 +98,7 @@ class NPNEstimator(BaseEstimator):  # type: ignore[misc]
         check_choice("missing", self.missing, ("marginal", "conditional"))
         check_choice("activation", self.activation, ACTIVATIONS)
         check_verbose(self.verbose)
+        check_categorical(self.categorical_features)
 
     def _check_hidden(self, hidden: Any) -> None:
         check_hidden(hidden)
@@ -225,6 +230,7 @@ class NPNEstimator(BaseEstimator):  # type: ignore[misc]
 
     def _inputs(self, X: Any, X_variance: Any) -> Any:  # (rows, features) -> (rows, inputs of the network)
         """Rows that have been checked, as the network takes them."""
+        check_number_columns(self.columns_, X_variance)
         z = self.inputs_.moments(X, checked_variance(X_variance, X))
         return z if self._bins is None else self._bins.beside(z)
 
@@ -268,7 +274,8 @@ class NPNEstimator(BaseEstimator):  # type: ignore[misc]
         model._seed = checks.size("seed", plain.get("seed"), least=0)
         model._rows_seen = checks.not_negative("rows_seen", plain.get("rows_seen"))
         model.history_, model._averages = History(), []
-        model.inputs_ = Inputs.from_arrays(arrays, model.n_features_in_)
+        model.columns_ = state.checked_columns(plain, model)
+        model.inputs_ = Inputs.from_arrays(arrays, model._features)
         model._read_mixture(arrays)
         with torch.device("meta"):
             model.likelihood_, targets = model._read_target(plain, arrays)
@@ -286,12 +293,21 @@ class NPNEstimator(BaseEstimator):  # type: ignore[misc]
                 raise ValueError("weights should be above zero, with a sum of one")
             self._weights = torch.from_numpy(weights)
         if "bins.feature" in arrays:
-            self._bins = Bins.from_arrays(arrays, self.n_features_in_)
+            self._bins = Bins.from_arrays(arrays, self._features)
+
+    @property
+    def _features(self) -> int:
+        """Columns of X, or what becomes of them if they are not all numbers."""
+        return self.n_features_in_ if self.columns_ is None else self.columns_.width
+
+    @property
+    def _least_scale(self) -> Array | float:
+        return 0.0 if self.columns_ is None else self.columns_.least_scale
 
     @property
     def _width(self) -> int:
         """Inputs of the network."""
-        return self.n_features_in_ + (0 if self._bins is None else len(self._bins.feature))
+        return self._features + (0 if self._bins is None else len(self._bins.feature))
 
     def _plain_target(self) -> dict[str, Any]:
         """What is known of the target, as plain values."""

@@ -64,6 +64,9 @@ class NPNClassifier(ProbabilisticClassifier, SupervisedEstimator):
             for a mixture of twenty that check each other: features encoded by bins, four values of `kl_weight`, each
             network on four fifths of the rows, with the weights that make the rows left out most likely. It chooses
             `kl_weight`, `learning_rate`, `dropout`, `adversarial` and `n_estimators` by itself.
+        categorical_features: Which columns hold categories: "from_dtype" for those of text or a type for them; a list
+            of names, of numbers, or of True and False adds others, such as codes that are numbers. Dates and times are
+            recognised. An array of strings needs the list.
         missing: What NaN in X stands for: "marginal", the mean and variance of its feature in the training rows; or
             "conditional", those given the other values of its row, better where features say much about each other.
         dropout: Probability of dropping a hidden unit in training.
@@ -98,6 +101,7 @@ class NPNClassifier(ProbabilisticClassifier, SupervisedEstimator):
         *,
         ordered: bool = False,
         effort: str = "quick",
+        categorical_features: Any = "from_dtype",
         missing: str = "marginal",
         dropout: float = 0.0,
         adversarial: float = 0.0,
@@ -112,6 +116,7 @@ class NPNClassifier(ProbabilisticClassifier, SupervisedEstimator):
     ) -> None:
         self.hidden, self.activation = hidden, activation
         self.ordered, self.effort = ordered, effort
+        self.categorical_features = categorical_features
         self.missing, self.dropout, self.adversarial = missing, dropout, adversarial
         self.kl_weight, self.learning_rate = kl_weight, learning_rate
         self.batch_size, self.max_epochs, self.n_estimators = batch_size, max_epochs, n_estimators

@@ -45,7 +45,8 @@ class SupervisedEstimator(NPNEstimator):
         """Learn from rows X (rows, features) and their targets.
 
         Args:
-            X: Array, frame or CSR matrix; NaN where a value is missing.
+            X: Array, CSR matrix, or frame (pandas, polars, Arrow) with columns of every kind; NaN or None where a value
+                is missing.
             y: Numbers (rows,) or (rows, targets) for a regressor; labels (rows,) of any type that can be sorted for a
                 classifier.
             sample_weight: (rows,) how many rows each one stands for.
@@ -105,7 +106,7 @@ class SupervisedEstimator(NPNEstimator):
 
     def _learn_inputs(self, X: Any, weight: Array | None) -> None:
         """How features are scaled, and with effort the bins that stand beside them."""
-        self.inputs_ = Inputs.learn(X, weight, self.missing)
+        self.inputs_ = Inputs.learn(X, weight, self.missing, self._least_scale)
         self._bins = None
         if self.effort == "best" and not scipy.sparse.issparse(X):
             self._bins = Bins.learn((X - self.inputs_.center) / self.inputs_.scale)
