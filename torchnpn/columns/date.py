@@ -15,7 +15,7 @@ from torchnpn.columns.dates import ORDERS, parsed
 
 Array = NDArray[Any]
 PERIODS = {"year": 330.0, "week": 6.0, "day": 0.9}  # days that the training rows must reach over
-_LEAST_SCALE = 0.1  # of a wave
+_LEAST_SCALE = 0.07  # of a wave
 _VARIES = 1e-3  # standard deviation of a sine or cosine
 _WHAT = {LOCAL: "times without a time zone", UTC: "times with a time zone", CLOCK: "times of day without a date"}
 
@@ -48,7 +48,9 @@ class Date:
         if not len(there):
             return cls(name, 0.0, (), times.clock, order)
         low, high = float(_days(there.min())), float(_days(there.max()))
-        covered = [period for period, least in PERIODS.items() if high - low >= least or times.clock == CLOCK]
+        covered = [period for period, least in PERIODS.items() if high - low >= least]
+        if times.clock == CLOCK:
+            covered = ["day"]
         turns = _turns(there)
         varying = tuple(period for period in covered if _waves(turns[period]).std(axis=0).max() > _VARIES)
         return cls(name, round((low + high) / 2, 6), varying, times.clock, order)

@@ -72,6 +72,7 @@ class NPNEstimator(BaseEstimator):  # type: ignore[misc]
     history_: History
     n_features_in_: int
     _seed: int
+    _least_scale: Array | float  # of an input
     _rows_seen: float
     _averages: list[dict[str, Any]]  # of Adam, between calls of partial_fit; one for each trainee
     _bins: Bins | None = None  # that stand beside the features
@@ -299,10 +300,6 @@ class NPNEstimator(BaseEstimator):  # type: ignore[misc]
     def _features(self) -> int:
         """Columns of X, or what becomes of them if they are not all numbers."""
         return self.n_features_in_ if self.columns_ is None else self.columns_.width
-
-    @property
-    def _least_scale(self) -> Array | float:
-        return 0.0 if self.columns_ is None else self.columns_.least_scale
 
     @property
     def _width(self) -> int:

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from sklearn.utils.validation import validate_data
 
 from torchnpn._text import did_you_mean
-from torchnpn.columns import Columns, Frame, Number, learn
+from torchnpn.columns import Columns, Encoded, Frame, Number, learn
 from torchnpn.estimators.settings import short
 
 Array = NDArray[Any]
@@ -23,16 +23,20 @@ def encoded(estimator: Any, X: Any, *, reset: bool) -> Array | None:
     Sets, and later checks, what scikit-learn keeps of features.
 
     Args:
-        estimator: Has `categorical_features`, and gets `columns_`.
+        estimator: Has `categorical_features`, and gets `columns_` and the least scales of its inputs.
         X: What the user gave.
         reset: Whether to learn the columns.
     """
+    if isinstance(X, Encoded):
+        estimator.columns_, estimator._least_scale = None, X.least_scale
+        return None
     frame = None if scipy.sparse.issparse(X) else Frame.of(X)
     if reset:
         places = _category_places(estimator.categorical_features, X, frame)
         if frame is None and places:
             frame = Frame.of_array(_two_dimensional(X))
-        estimator.columns_ = None if frame is None else learn(frame, places)
+        columns = None if frame is None else learn(frame, places)
+        estimator.columns_, estimator._least_scale = columns, 0.0 if columns is None else columns.least_scale
     if estimator.columns_ is None:
         return None
     if frame is None:

@@ -13,6 +13,7 @@ import torch
 from numpy.typing import NDArray
 from sklearn.utils.validation import _check_sample_weight, validate_data
 
+from torchnpn.columns import Encoded
 from torchnpn.estimators.encoding import encoded
 from torchnpn.estimators.settings import short
 
@@ -63,6 +64,7 @@ def checked_rows(estimator: Any, X: Any, *y: Any, reset: bool, **options: Any) -
     rows = encoded(estimator, X, reset=reset)
     if rows is not None:  # scikit-learn has checked the features, of which there are more now
         return checked_data(copy.copy(estimator), rows, *y, reset=True, ensure_min_samples=2 if reset else 1, **options)
+    X = X.rows if isinstance(X, Encoded) else X
     checked = checked_data(estimator, X, *y, reset=reset, accept_sparse="csr", **options)
     rows = checked[0] if y else checked
     if scipy.sparse.issparse(rows) and np.isnan(rows.data).any():
