@@ -24,7 +24,7 @@ from torchnpn import (
     nn,
     tables,
 )
-from torchnpn.columns import Date
+from torchnpn.columns import Category, Date, Number
 
 ODD: list[Any] = [
     None, True, False, 0, 1, 2, 3, -1, 0.0, -0.0, 0.5, 1e-300, 5e-324, 1e300, -1e300, 1.7e308, 1e38, 1e12, 1e5,
@@ -87,7 +87,7 @@ def _frame() -> pd.DataFrame:
 
 
 def _table(estimator: Any, y: np.ndarray, described: tuple[Any, ...]) -> object:
-    schema = tables.Schema((tables.schema.Number("x", 0.0), tables.schema.Category("c", ("a", "b"), True)))
+    schema = tables.Schema((Number("x", 0.0), Category("c", ("a", "b"), True)))
     rows = pa.RecordBatch.from_pydict({"x": np.linspace(-1, 1, 20), "c": ["a", "b"] * 10})
     record = tables.Record("file.csv", 20, 5, (tables.record.Figure("NLL", 1.0, 2.0),))
     fitted = estimator.fit(schema.encode(rows), y.astype(int) if described[0] == "class" else y)

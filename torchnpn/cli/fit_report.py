@@ -240,7 +240,11 @@ def _chosen(shown: int, every: int) -> str:
 def _columns(model: tables.TableModel, found: Findings) -> report.Section:
     columns, rows = found.survey.columns, found.survey.rows
     used = [
-        [column.name, describe_column(column), f"{1 - columns[column.name].filled / rows:.1%}"]
+        [
+            column.name,
+            describe_column(column, model.schema.notation(column.name)),
+            f"{1 - columns[column.name].filled / rows:.1%}",
+        ]
         for column in model.schema.columns
     ]
     unused = [[name, f"left out: {reason}", "–"] for name, reason in found.left_out]

@@ -20,6 +20,7 @@ from torchnpn.cli import fit_report
 from torchnpn.cli.arguments import FitOptions
 from torchnpn.cli.console import bars, say, show_figures
 from torchnpn.cli.errors import fail, writing
+from torchnpn.columns import Encoded
 from torchnpn.estimators import NPNClassifier, NPNRegressor
 from torchnpn.likelihoods import BY_NAME
 from torchnpn.report import printable
@@ -77,7 +78,7 @@ def fit(options: FitOptions) -> None:
         fail(f"the target {read.target.name!r} differs in too few rows to learn from some and test on others.")
     say(f"Learning from {_rows(len(learn.y))}; {len(held_out.y):,} are held out for testing.")
     with bars() as bar, _warnings_as_notes():
-        best, notes = _best(options, read.target, learn, held_out, bar)
+        best, notes = _best(options, read, learn, held_out, bar)
         record = tables.Record(printable(read.table.name), len(learn.y), len(held_out.y), best.figures, tuple(notes))
         fitted = tables.TableModel(read.schema, best.target, best.estimator, record)
         if options.report:
@@ -101,7 +102,7 @@ def fit(options: FitOptions) -> None:
 
 
 def _best(
-    options: FitOptions, target: tables.Target, learn: tables.Rows, held_out: tables.Rows, bar: Callable[[str], Any]
+    options: FitOptions, read: Data, learn: tables.Rows, held_out: tables.Rows, bar: Callable[[str], Any]
 ) -> tuple[Candidate, list[str]]:
     """The model with the usual settings; others beside it where it is worse than the baseline."""
     settings = {
@@ -111,14 +112,16 @@ def _best(
         "device": options.device,
         "random_state": options.seed,
     }
-    best = first = _fitted(target, settings, learn, held_out, bar("Training"))
+    target = read.target
+    rows = Encoded(learn.X, read.schema.least_scale), learn.y
+    best = first = _fitted(target, settings, rows, held_out, bar("Training"))
     tried = []
     for attempt in _attempts(target, options.hidden):
         if not tables.is_worse(best.figures):
             break
         tried.append(attempt.words)
         simpler = dataclasses.replace(target, family=attempt.family)
-        other = _fitted(simpler, {**settings, **attempt.settings}, learn, held_out, bar("Training again"))
+        other = _fitted(simpler, {**settings, **attempt.settings}, rows, held_out, bar("Training again"))
         if other.nll < best.nll:
             best, kept = other, attempt.words
     if not tried:
@@ -150,11 +153,11 @@ def _attempts(target: tables.Target, hidden: tuple[int, ...] | None) -> list[Att
 
 
 def _fitted(
-    target: tables.Target, settings: dict[str, Any], learn: tables.Rows, held_out: tables.Rows, progress: Any
+    target: tables.Target, settings: dict[str, Any], rows: tuple[Encoded, Any], held_out: tables.Rows, progress: Any
 ) -> Candidate:
-    about = dataclasses.replace(target, marginal=tables.marginal(target, learn.y))
+    about = dataclasses.replace(target, marginal=tables.marginal(target, rows[1]))
     estimator = NPNClassifier(**settings) if about.is_class else NPNRegressor(about.family, **settings)
-    estimator.fit(*learn, progress=progress)
+    estimator.fit(*rows, progress=progress)
     outcome = tables.outcome(estimator, about, *held_out)
     return Candidate(estimator, about, outcome, tables.figures(outcome, tables.marginal_outcome(about, held_out.y)))
 

@@ -13,7 +13,7 @@ from torchnpn.tables.importance import Importance, permutation_importance
 from torchnpn.tables.model import TableModel, uncertainty
 from torchnpn.tables.record import Figure, Record, is_worse, nll_of, people_read
 from torchnpn.tables.rows import Rows, load_rows, rows_to_keep, split_rows
-from torchnpn.tables.schema import Category, FarOutside, LeftOut, Number, Schema, find_schema
+from torchnpn.tables.schema import FarOutside, LeftOut, Schema, find_schema
 from torchnpn.tables.target import (
     CLASS,
     Kind,
@@ -27,14 +27,12 @@ from torchnpn.tables.target import (
 
 __all__ = [
     "CLASS",
-    "Category",
     "ClassOutcome",
     "FarOutside",
     "Figure",
     "Importance",
     "Kind",
     "LeftOut",
-    "Number",
     "NumberOutcome",
     "Outcome",
     "Record",

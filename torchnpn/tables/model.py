@@ -10,11 +10,12 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from torchnpn.columns import Number
 from torchnpn.estimators import NPNClassifier, NPNRegressor
 from torchnpn.tables.decimal_marks import notations
 from torchnpn.tables.evaluation import rows_at_once
 from torchnpn.tables.record import Record
-from torchnpn.tables.schema import Number, Schema
+from torchnpn.tables.schema import Schema
 from torchnpn.tables.target import Target
 
 _ESTIMATORS: dict[str, type[NPNRegressor] | type[NPNClassifier]] = {
@@ -47,19 +48,13 @@ class TableModel:
             delimiter: What stands between its cells.
         """
         schema, target = self.schema, self.target
-        known = [column for column in schema.columns if isinstance(column, Number)]
+        known = {column: schema.notation(column.name) for column in schema.columns if isinstance(column, Number)}
         if target.of_numbers:
-            known.append(Number(target.name, 0.0 if target.is_class else target.marginal[0], target.notation))
+            known[Number(target.name, 0.0 if target.is_class else target.marginal[0])] = target.notation
         found = notations(known, batch, delimiter, schema.missing)
-        columns = [
-            dataclasses.replace(column, notation=found[column.name])
-            if isinstance(column, Number) and column.name in found
-            else column
-            for column in schema.columns
-        ]
         return dataclasses.replace(
             self,
-            schema=dataclasses.replace(schema, columns=tuple(columns)),
+            schema=dataclasses.replace(schema, notations={**schema.notations, **found}),
             target=dataclasses.replace(target, notation=found.get(target.name, target.notation)),
         )
 
