@@ -12,6 +12,7 @@ if TYPE_CHECKING:
         NPNAutoencoder,
         NPNClassifier,
         NPNRegressor,
+        Pipeline,
         Predictive,
     )
     from torchnpn.io import load, save
@@ -30,6 +31,7 @@ __all__ = [
     "NPNAutoencoder",
     "NPNClassifier",
     "NPNRegressor",
+    "Pipeline",
     "Predictive",
     "Recipe",
     "datasets",
@@ -51,7 +53,7 @@ __all__ = [
 __version__ = "0.1.0"
 _HOMES = {  # of the names that are not modules
     "documents": ("DocumentAutoencoder",),
-    "estimators": ("NPNAutoencoder", "NPNClassifier", "NPNRegressor", "Predictive"),
+    "estimators": ("NPNAutoencoder", "NPNClassifier", "NPNRegressor", "Pipeline", "Predictive"),
     "io": ("load", "save"),
     "links": ("LinkPredictor",),
     "logistic": ("BayesianLogisticRegression",),
