@@ -20,9 +20,7 @@ from torchnpn.cli import fit_report
 from torchnpn.cli.arguments import FitOptions
 from torchnpn.cli.console import bars, say, show_figures
 from torchnpn.cli.errors import fail, writing
-from torchnpn.columns import Encoded
 from torchnpn.estimators import NPNClassifier, NPNRegressor
-from torchnpn.likelihoods import BY_NAME
 from torchnpn.report import printable
 from torchnpn.training import resolve_device
 
@@ -30,17 +28,6 @@ _MOST_WEIGHTS = 20_000_000  # of all networks: a gigabyte with gradients and the
 _STRONG_PRIOR = {"class": 3.0}  # kl_weight where the usual one overfits; 10 for numbers
 _MOST_NAMED = 5  # columns that are left out for the same reason, each in a line of its own
 NOTE, WARNING = "yellow", "bold red"
-
-
-class Data(NamedTuple):
-    """A file, read and understood."""
-
-    table: table_files.Table
-    found: table_files.Survey
-    schema: tables.Schema
-    left_out: list[tables.LeftOut]
-    target: tables.Target
-    kind: tables.Kind
 
 
 class Candidate(NamedTuple):
@@ -102,7 +89,7 @@ def fit(options: FitOptions) -> None:
 
 
 def _best(
-    options: FitOptions, read: Data, learn: tables.Rows, held_out: tables.Rows, bar: Callable[[str], Any]
+    options: FitOptions, read: tables.Data, learn: tables.Rows, held_out: tables.Rows, bar: Callable[[str], Any]
 ) -> tuple[Candidate, list[str]]:
     """The model with the usual settings; others beside it where it is worse than the baseline."""
     settings = {
@@ -112,16 +99,15 @@ def _best(
         "device": options.device,
         "random_state": options.seed,
     }
-    target = read.target
-    rows = Encoded(learn.X, read.schema.least_scale), learn.y
-    best = first = _fitted(target, settings, rows, held_out, bar("Training"))
+    schema, target = read.schema, read.target
+    best = first = _fitted(schema, target, settings, learn, held_out, bar("Training"))
     tried = []
     for attempt in _attempts(target, options.hidden):
         if not tables.is_worse(best.figures):
             break
         tried.append(attempt.words)
         simpler = dataclasses.replace(target, family=attempt.family)
-        other = _fitted(simpler, {**settings, **attempt.settings}, rows, held_out, bar("Training again"))
+        other = _fitted(schema, simpler, {**settings, **attempt.settings}, learn, held_out, bar("Training again"))
         if other.nll < best.nll:
             best, kept = other, attempt.words
     if not tried:
@@ -153,11 +139,14 @@ def _attempts(target: tables.Target, hidden: tuple[int, ...] | None) -> list[Att
 
 
 def _fitted(
-    target: tables.Target, settings: dict[str, Any], rows: tuple[Encoded, Any], held_out: tables.Rows, progress: Any
+    schema: tables.Schema,
+    target: tables.Target,
+    settings: dict[str, Any],
+    learn: tables.Rows,
+    held_out: tables.Rows,
+    progress: Any,
 ) -> Candidate:
-    about = dataclasses.replace(target, marginal=tables.marginal(target, rows[1]))
-    estimator = NPNClassifier(**settings) if about.is_class else NPNRegressor(about.family, **settings)
-    estimator.fit(*rows, progress=progress)
+    estimator, about = tables.fit_estimator(schema, target, learn, settings, progress)
     outcome = tables.outcome(estimator, about, *held_out)
     return Candidate(estimator, about, outcome, tables.figures(outcome, tables.marginal_outcome(about, held_out.y)))
 
@@ -166,7 +155,7 @@ def _nll(candidate: Candidate) -> str:
     return tables.people_read(candidate.nll)
 
 
-def _read(options: FitOptions, progress: Callable[[float], None]) -> tuple[Data, tables.Rows]:
+def _read(options: FitOptions, progress: Callable[[float], None]) -> tuple[tables.Data, tables.Rows]:
     """What a file holds, and the rows to use, with classes as codes."""
     table = table_files.open_table(options.data)
     name = table.column(options.target)
@@ -180,25 +169,21 @@ def _read(options: FitOptions, progress: Callable[[float], None]) -> tuple[Data,
         fail(f"the target {name!r} cannot be dropped.")
     if both := set(drop) & set(use):
         fail(f"--drop and --use both name {min(both)!r}. Choose one of the two.")
-    found = table_files.survey(
+    return tables.read_data(
         table,
-        drop,
-        lambda share: progress(share / 2),
+        name,
+        options.family,
+        drop=drop,
+        use=use,
         decimal=options.decimal,
         missing=options.missing,
-        numbers=[*use, name] if options.family in BY_NAME else use,
+        max_rows=options.max_rows,
+        seed=options.seed,
+        progress=progress,
     )
-    if found.total is not None:
-        table = table.head(found.rows)
-    column = tables.find_column(found, name, options.family)
-    schema, left_out = tables.find_schema(found, name, use)
-    keep = tables.rows_to_keep(column.filled, schema.width, options.max_rows)
-    rows = tables.load_rows(table, schema, column, keep, options.seed, lambda share: progress((1 + share) / 2))
-    target, y, kind = tables.make_target(column, rows.y, options.family)
-    return Data(table, found, schema, left_out, target, kind), tables.Rows(rows.X, y)
 
 
-def _say_what_was_read(read: Data, kept: int, max_rows: int) -> None:
+def _say_what_was_read(read: tables.Data, kept: int, max_rows: int) -> None:
     filled = read.found.columns[read.target.name].filled
     say(f"{read.table.name}: {_rows(read.found.rows)}, columns to learn from: {len(read.schema.columns)}.")
     if read.table.note:
@@ -236,7 +221,7 @@ def _check_device(device: str) -> None:
         fail(f"--device {device} cannot be used here: {str(error).splitlines()[0]}")
 
 
-def _check_size(options: FitOptions, read: Data) -> None:
+def _check_size(options: FitOptions, read: tables.Data) -> None:
     sizes = [read.schema.width, *(options.hidden or ()), max(len(read.target.classes), 1)]
     weights = options.members * sum(math.prod(pair) for pair in pairwise(sizes))
     if weights > _MOST_WEIGHTS:

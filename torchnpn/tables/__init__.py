@@ -10,6 +10,7 @@ from torchnpn.tables.evaluation import (
     outcome,
 )
 from torchnpn.tables.importance import Importance, permutation_importance
+from torchnpn.tables.learning import Data, fit_estimator, read_data
 from torchnpn.tables.model import TableModel, uncertainty
 from torchnpn.tables.record import Figure, Record, is_worse, nll_of, people_read
 from torchnpn.tables.rows import Rows, load_rows, rows_to_keep, split_rows
@@ -28,6 +29,7 @@ from torchnpn.tables.target import (
 __all__ = [
     "CLASS",
     "ClassOutcome",
+    "Data",
     "FarOutside",
     "Figure",
     "Importance",
@@ -45,6 +47,7 @@ __all__ = [
     "find_column",
     "find_kind",
     "find_schema",
+    "fit_estimator",
     "is_worse",
     "join_outcomes",
     "load_rows",
@@ -55,6 +58,7 @@ __all__ = [
     "outcome",
     "people_read",
     "permutation_importance",
+    "read_data",
     "rows_to_keep",
     "split_rows",
     "uncertainty",
