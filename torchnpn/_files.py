@@ -55,12 +55,7 @@ def whole_file(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
 
 
 def open_plain_file(path: str | os.PathLike[str]) -> BinaryIO:
-    """The plain file under `path`, open for reading.
-
-    Raises:
-        ValueError: If it is a device or a pipe, which could be endless or never answer.
-        OSError: If it cannot be opened; a folder is an IsADirectoryError.
-    """
+    """The plain file under `path`, open for reading; a ValueError for a device or a pipe, which may never answer."""
     mode = os.stat(path).st_mode
     if not stat.S_ISREG(mode) and not stat.S_ISDIR(mode):
         raise ValueError("it is a device or a pipe, not a plain file")

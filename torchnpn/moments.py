@@ -51,8 +51,7 @@ class Moments(NamedTuple):
 
     def __sub__(self, other: Moments | Tensor | float) -> Moments:
         """Difference of independent variables: means subtract, variances still add."""
-        b = _as_moments(other)
-        return Moments(_added(self.mean, -b.mean), _sum(self.variance, b.variance))
+        return self + -_as_moments(other)
 
     def __mul__(self, other: Moments | Tensor | float) -> Moments:  # type: ignore[override]  # not tuple repetition
         """Product of independent variables: mean m₁m₂, variance s₁s₂ + s₁m₂² + s₂m₁² (paper, Eq. 2)."""

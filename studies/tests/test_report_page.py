@@ -69,6 +69,13 @@ def test_the_table_in_brief_shows_whole_records_only(folder):
     assert page.index("| sum |") < page.index("| [`whole`](#whole) |")
 
 
+def test_an_experiment_may_have_a_page_of_its_own(folder):
+    path, experiments = folder
+    experiments["whole"] = made("whole", page=lambda record: f"{len(record['cells'])} squares")
+    assert render(folder).pages[path / "docs" / "whole.md"] == "3 squares"
+    assert render(folder).pages.keys() == {path / "docs" / "results.md", path / "docs" / "whole.md"}
+
+
 def test_quick_records_are_marked(folder):
     path, experiments = folder
     ran(experiments["whole"], path / "results", QUICK)

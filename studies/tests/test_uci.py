@@ -59,7 +59,7 @@ def test_the_networks_are_those_of_the_default_estimator(made):
     task = uci.Task.of("made", 2)
     predicted, _ = uci.members(task, {"max_epochs": 2}, 3, lambda share: None)
     x, y, x_test = (part[0].double().numpy() for part in (task.x, task.y[..., 0], task.x_test))
-    alone = uci.NPNRegressor(max_epochs=2, random_state=0).fit(x, y)
+    alone = uci.NPNRegressor(max_epochs=2, random_state=0, effort="quick").fit(x, y)
     np.testing.assert_allclose(predicted.member_means[0, 0, :, 0], alone.predict(x_test), rtol=1e-4, atol=1e-5)
     np.testing.assert_allclose(predicted.member_variances[0, 0, :, 0], alone.predict_variance(x_test).total, rtol=1e-4)
     assert predicted.member_means.shape == (3, 2, *task.y_test.shape[1:])

@@ -19,7 +19,7 @@ from torchnpn import NPNAutoencoder, NPNClassifier
 def test_classes_of_any_type(labels):
     features, numbers = load_iris(return_X_y=True)
     y = np.array(labels)[numbers]
-    model = NPNClassifier(max_epochs=60, random_state=0).fit(features, y)
+    model = NPNClassifier(max_epochs=60, random_state=0, effort="quick").fit(features, y)
     assert model.classes_.tolist() == sorted(labels)
     assert model.score(features, y) > 0.93
     probs = model.predict_proba(features)
@@ -38,7 +38,7 @@ def test_classes_of_any_type(labels):
 
 def test_classifier_knows_which_digits_are_hard():
     features, y = load_digits(return_X_y=True)
-    model = NPNClassifier(max_epochs=60, random_state=0).fit(features[:900], y[:900])
+    model = NPNClassifier(max_epochs=60, random_state=0, effort="quick").fit(features[:900], y[:900])
     right = model.predict(features[900:]) == y[900:]
     doubt = model.predict_dist(features[900:]).entropy
     assert right.mean() > 0.9
@@ -62,7 +62,7 @@ def test_classifier_streams():
 
 def test_one_class_is_refused():
     with pytest.raises(ValueError, match="one class"):
-        NPNClassifier().fit(np.ones((9, 2)), np.zeros(9))
+        NPNClassifier(effort="quick").fit(np.ones((9, 2)), np.zeros(9))
 
 
 # Autoencoder -----------------------------------------------------------------------------------------------------

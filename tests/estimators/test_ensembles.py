@@ -45,7 +45,7 @@ QUICK = {"hidden": (8,), "max_epochs": 8, "device": "cpu"}
 def regressors(request):
     """An ensemble of three, and its members, each trained alone."""
     family, y = request.param, TARGETS[request.param]
-    alone = [NPNRegressor(family, random_state=Seed(k), **QUICK).fit(X, y) for k in range(3)]
+    alone = [NPNRegressor(family, random_state=Seed(k), **QUICK, effort="quick").fit(X, y) for k in range(3)]
     return NPNRegressor(family, n_estimators=3, random_state=Seed(0), **QUICK).fit(X, y), alone, y
 
 
@@ -89,7 +89,7 @@ def test_intervals_samples_and_scores(regressors):
 
 
 def test_classes():
-    alone = [NPNClassifier(random_state=Seed(k), **QUICK).fit(X, LABELS) for k in range(3)]
+    alone = [NPNClassifier(random_state=Seed(k), **QUICK, effort="quick").fit(X, LABELS) for k in range(3)]
     model = NPNClassifier(n_estimators=3, random_state=Seed(0), **QUICK).fit(X, LABELS)
     probs = np.array([one.predict_proba(X) for one in alone])
     np.testing.assert_allclose(model.predict_proba(X), probs.mean(0), rtol=1e-7)
@@ -157,9 +157,9 @@ def test_all_members_at_once(family, monkeypatch):
     """What a GPU does, here on a CPU: one training along a leading dimension learns as well as one by one."""
     y = TARGETS[family]
     settings = {"hidden": (8,), "max_epochs": 25, "n_estimators": 3, "random_state": 0, "device": "cpu"}
-    apart = NPNRegressor(family, **settings).fit(X, y)
+    apart = NPNRegressor(family, **settings, effort="quick").fit(X, y)
     monkeypatch.setattr(learning, "trains_one_by_one", lambda device: False)
-    together = NPNRegressor(family, **settings).fit(X, y)
+    together = NPNRegressor(family, **settings, effort="quick").fit(X, y)
     gap = together.log_likelihood(X, y).mean() - apart.log_likelihood(X, y).mean()
     assert abs(gap) < 0.15
     together.partial_fit(X, y).partial_fit(X, y)
@@ -179,7 +179,10 @@ def test_streams_weights_gaps_and_sparse_rows():
             (gappy, {"X_variance": 0.1}),
             (scipy.sparse.csr_matrix(X), {}),
         ]:
-            model, alone = NPNRegressor(**settings), [NPNRegressor(random_state=Seed(k), **QUICK) for k in (0, 1)]
+            model, alone = (
+                NPNRegressor(**settings, effort="quick"),
+                [NPNRegressor(random_state=Seed(k), **QUICK, effort="quick") for k in (0, 1)],
+            )
             for one in (model, *alone):
                 for _ in range(1 if fit == "fit" else 3):
                     getattr(one, fit)(rows, y, **more)
@@ -211,7 +214,7 @@ def test_pickle_clone_and_seeds():
 def test_progress_is_told_over_all_members(capsys):
     shares: list[float] = []
     settings = {**QUICK, "max_epochs": 2, "n_estimators": 2}
-    NPNRegressor(verbose=1, **settings).fit(X, TARGETS["gaussian"], progress=shares.append)
+    NPNRegressor(verbose=1, **settings, effort="quick").fit(X, TARGETS["gaussian"], progress=shares.append)
     assert shares == [0.25, 0.5, 0.75, 1.0]
     lines = capsys.readouterr().out.splitlines()
     assert [line.partition(":")[0] for line in lines] == [
@@ -241,7 +244,7 @@ def test_classifiers_come_back(tmp_path):
 
 def test_files_without_the_setting_hold_one_network(tmp_path):
     """As they did before there were ensembles; and other versions can read what says no more."""
-    model = NPNRegressor(random_state=0, **QUICK).fit(X, TARGETS["gaussian"])
+    model = NPNRegressor(random_state=0, **QUICK, n_estimators=1, effort="quick").fit(X, TARGETS["gaussian"])
     io.save(model, tmp_path / "model.npn")
     assert "n_estimators" not in io.describe(tmp_path / "model.npn")["plain"]["settings"]
     loaded = io.load(tmp_path / "model.npn")

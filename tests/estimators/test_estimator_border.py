@@ -29,8 +29,8 @@ Y = X[:, 0] + 0.1 * RNG.normal(size=40)
 COUNTS = RNG.poisson(1.0, size=(40, 6)).astype(float)
 QUICK = {"hidden": (4,), "max_epochs": 2, "random_state": 0}
 ESTIMATORS = {
-    "regressor": (lambda: NPNRegressor(**QUICK), Y, NPNRegressor.predict),
-    "classifier": (lambda: NPNClassifier(**QUICK), Y > 0, NPNClassifier.predict_proba),
+    "regressor": (lambda: NPNRegressor(**QUICK, effort="quick"), Y, NPNRegressor.predict),
+    "classifier": (lambda: NPNClassifier(**QUICK, effort="quick"), Y > 0, NPNClassifier.predict_proba),
     "autoencoder": (lambda: NPNAutoencoder(**QUICK), None, NPNAutoencoder.transform),
     "logistic": (BayesianLogisticRegression, Y > 0, BayesianLogisticRegression.predict_proba),
 }
@@ -78,28 +78,28 @@ def test_far_rows_have_finite_answers(name):
 @pytest.mark.parametrize("value", [1e16, -1e300])
 def test_sparse_features_too_large_are_refused(value):
     rows = scipy.sparse.random(40, 5, density=0.5, random_state=0, format="csr")
-    model = NPNRegressor(**QUICK).fit(rows, Y)
+    model = NPNRegressor(**QUICK, effort="quick").fit(rows, Y)
     entry = 7
     broken = rows.copy()
     broken.data[entry] = value
     row, column = np.searchsorted(rows.indptr, entry, "right") - 1, rows.indices[entry]
     with pytest.raises(ValueError, match=f"row {row}, column {column} "):
         model.predict(broken)
-    tiny = NPNRegressor(**QUICK).fit(rows * 1e-310, Y)  # 1/scale is no number
+    tiny = NPNRegressor(**QUICK, effort="quick").fit(rows * 1e-310, Y)  # 1/scale is no number
     np.testing.assert_allclose(tiny.predict(rows * 1e-310), model.predict(rows), rtol=1e-3, atol=1e-3)
 
 
 @pytest.mark.parametrize("center", [0.0, 5.0, 1e20, 1e280])
 def test_constant_columns_are_no_trouble(center):
     constant = np.column_stack([X, np.full(40, center)])
-    model = NPNRegressor(**QUICK).fit(constant, Y)
+    model = NPNRegressor(**QUICK, effort="quick").fit(constant, Y)
     assert np.isfinite(model.predict(constant)).all()
     assert abs(Inputs.learn(constant, None).moments(constant).mean[:, 3]).max() <= 1
 
 
 def test_measurement_variances_are_scaled_before_they_are_squared():
-    model = NPNRegressor(**QUICK).fit(1e-200 * X, Y)
-    twin = NPNRegressor(**QUICK).fit(X, Y)
+    model = NPNRegressor(**QUICK, effort="quick").fit(1e-200 * X, Y)
+    twin = NPNRegressor(**QUICK, effort="quick").fit(X, Y)
     told, expected = model.predict(1e-200 * X, X_variance=0.0), twin.predict(X, X_variance=0.0)
     np.testing.assert_allclose(told, expected, rtol=1e-3, atol=1e-3)
     with pytest.raises(ValueError, match=r"X_variance expects variances up to 1e\+30 times"):
@@ -111,13 +111,15 @@ def test_measurement_variances_are_scaled_before_they_are_squared():
 def test_arrays_that_torch_does_not_take(family):
     """Read-only, as pandas 3 hands them out, and reversed; in X, in y and in weights."""
     y = {"gaussian": Y, "gamma": np.exp(Y), "poisson": np.arange(40.0), "beta": 1 / (1 + np.exp(Y))}[family]
-    expected = NPNRegressor(family, **QUICK).fit(X, y, np.ones(40)).predict(X)
+    expected = NPNRegressor(family, **QUICK, effort="quick").fit(X, y, np.ones(40)).predict(X)
     fixed = [array.copy() for array in (X, y, np.ones(40))]
     for array in fixed:
         array.flags.writeable = False
     reversed_arrays = [array[::-1].copy()[::-1] for array in (X, y, np.ones(40))]
     for data in (fixed, reversed_arrays):
-        np.testing.assert_array_equal(NPNRegressor(family, **QUICK).fit(*data).predict(data[0]), expected)
+        np.testing.assert_array_equal(
+            NPNRegressor(family, **QUICK, effort="quick").fit(*data).predict(data[0]), expected
+        )
 
 
 @each_estimator
@@ -132,16 +134,16 @@ def test_frames_tensors_and_masks(name):
 
 def test_masked_values_are_missing_values():
     mask = RNG.random(X.shape) < 0.2
-    masked = NPNRegressor(**QUICK).fit(np.ma.masked_array(X, mask), Y)
-    missing = NPNRegressor(**QUICK).fit(np.where(mask, np.nan, X), Y)
+    masked = NPNRegressor(**QUICK, effort="quick").fit(np.ma.masked_array(X, mask), Y)
+    missing = NPNRegressor(**QUICK, effort="quick").fit(np.where(mask, np.nan, X), Y)
     np.testing.assert_array_equal(masked.predict(X), missing.predict(X))
     with pytest.raises(ValueError, match="y expects a target in every row"):
-        NPNRegressor(**QUICK).fit(X, np.ma.masked_array(Y, mask[:, 0]))
+        NPNRegressor(**QUICK, effort="quick").fit(X, np.ma.masked_array(Y, mask[:, 0]))
 
 
 def test_whole_numbers_beyond_floating_point_are_refused():
     with pytest.raises(ValueError, match="numbers that float64 can hold"):
-        NPNRegressor(**QUICK).fit([[10**400]] * 12, np.arange(12))
+        NPNRegressor(**QUICK, effort="quick").fit([[10**400]] * 12, np.arange(12))
 
 
 # Targets and weights -------------------------------------------------------------------------------------------------
@@ -161,16 +163,16 @@ def test_whole_numbers_beyond_floating_point_are_refused():
 )
 def test_targets_whose_moments_are_no_numbers_are_refused(family, y, message):
     with pytest.raises(ValueError, match=message):
-        NPNRegressor(family, **QUICK).fit(X, y)
+        NPNRegressor(family, **QUICK, effort="quick").fit(X, y)
 
 
 def test_targets_at_the_end_of_the_range_are_learnt():
     for factor in (1e125, 1e-125):
-        model = NPNRegressor(**QUICK).fit(X, factor * Y)
+        model = NPNRegressor(**QUICK, effort="quick").fit(X, factor * Y)
         assert all(np.isfinite(part).all() for part in (*model.predict(X, return_std=True), *model.predict_variance(X)))
         assert np.isfinite(model.predict(1e14 * X, return_std=True)).all()
     shares = changed(1 / (1 + np.exp(Y)), 1 - 1e-15, 3)
-    assert np.isfinite(NPNRegressor("beta", **QUICK).fit(X, shares).predict(X)).all()
+    assert np.isfinite(NPNRegressor("beta", **QUICK, effort="quick").fit(X, shares).predict(X)).all()
 
 
 @pytest.mark.parametrize(
@@ -193,7 +195,7 @@ def test_rows_without_weight_say_nothing():
     """Not even about the scale of a feature."""
     weight = np.repeat([1.0, 0.0], 20)
     far = np.where(weight[:, None] > 0, X, 1e9 * X)
-    model = NPNRegressor(**QUICK).fit(far, Y, weight)
+    model = NPNRegressor(**QUICK, effort="quick").fit(far, Y, weight)
     np.testing.assert_allclose(model.inputs_.scale, X[:20].std(0), rtol=1e-6)
 
 
@@ -280,7 +282,7 @@ def test_large_autoencoders_of_words_are_refused():
 
 @pytest.mark.parametrize("state", [None, 3, np.int64(3), np.random.RandomState(3), np.random.default_rng(3)])
 def test_random_states_of_all_kinds(state):
-    model = NPNRegressor(**{**QUICK, "random_state": state}).fit(X, Y)
+    model = NPNRegressor(**{**QUICK, "random_state": state}, effort="quick").fit(X, Y)
     links = LinkPredictor(negatives=20, random_state=state).fit(X, [(0, 1), (1, 2), (2, 3)])
     assert np.isfinite(model.predict(X)).all() and links.pairs_ == (3, 20)
 
@@ -296,7 +298,7 @@ def test_devices():
 
 
 def test_float64_copies_are_made_once_and_follow_their_network():
-    model = NPNRegressor(**QUICK).fit(X, Y)
+    model = NPNRegressor(**QUICK, effort="quick").fit(X, Y)
     first = in_float64(model.network_)
     assert in_float64(model.network_) is first and first is not model.network_
     before = model.predict(X)
@@ -324,8 +326,8 @@ NOT_A_SETTING = {
 @pytest.mark.parametrize(
     ("model", "data"),
     [
-        (NPNRegressor(**QUICK), (X, Y)),
-        (NPNClassifier(**QUICK), (X, Y > 0)),
+        (NPNRegressor(**QUICK, effort="quick"), (X, Y)),
+        (NPNClassifier(**QUICK, effort="quick"), (X, Y > 0)),
         (NPNAutoencoder(**QUICK), (X,)),
         (DocumentAutoencoder("gamma", **QUICK), (COUNTS,)),
         (BayesianLogisticRegression(), (X, Y > 0)),
@@ -352,7 +354,10 @@ def test_numbers_of_all_kinds_are_settings():
 
 
 def test_what_stands_beside_the_rows_is_checked_in_words():
-    model, classes = NPNRegressor(**QUICK).fit(X, Y), NPNClassifier(**QUICK).fit(X, Y > 0)
+    model, classes = (
+        NPNRegressor(**QUICK, effort="quick").fit(X, Y),
+        NPNClassifier(**QUICK, effort="quick").fit(X, Y > 0),
+    )
     for make in (NPNRegressor, NPNClassifier, NPNAutoencoder):
         with pytest.raises(ValueError, match="progress expects a function"):
             make(**QUICK).fit(X, Y > 0, progress=3)

@@ -17,7 +17,7 @@ Y = np.exp(0.6 * X[:, 0] + 0.3 * np.sin(2 * X[:, 1])) + 0.2 * RNG.normal(size=20
 
 def test_missing_value_is_the_distribution_of_its_feature():
     """NaN is the same as the feature's mean with its variance as measurement error; and it widens the prediction."""
-    model = NPNRegressor(max_epochs=60, random_state=0).fit(X, Y)
+    model = NPNRegressor(max_epochs=60, random_state=0, effort="quick").fit(X, Y)
     holes = X.copy()
     holes[:, 0] = np.nan
     filled = X.copy()
@@ -69,19 +69,19 @@ def test_related_features_fill_each_other_s_gaps():
     gappy = np.where(rng.random(features.shape) < 0.3, np.nan, features)
     gappy[:, 3] = 7.0  # a constant column is no trouble
     marginal, conditional = (
-        NPNRegressor(missing=missing, max_epochs=100, random_state=0).fit(gappy[:200], y[:200])
+        NPNRegressor(missing=missing, max_epochs=100, random_state=0, effort="quick").fit(gappy[:200], y[:200])
         for missing in ("marginal", "conditional")
     )
     gain = conditional.log_likelihood(gappy[200:], y[200:]) - marginal.log_likelihood(gappy[200:], y[200:])
     assert gain.mean() > 0.3
     assert np.isfinite(conditional.predict(np.full((1, 4), np.nan))).all()
     with pytest.raises(ValueError, match="at most 300 features"):
-        NPNRegressor(missing="conditional").fit(np.ones((12, 301)), np.arange(12))
+        NPNRegressor(missing="conditional", effort="quick").fit(np.ones((12, 301)), np.arange(12))
 
 
 def test_training_on_missing_values_works():
     holes = np.where(RNG.random(X.shape) < 0.2, np.nan, X)
-    model = NPNRegressor(max_epochs=100, random_state=0).fit(holes, Y)
+    model = NPNRegressor(max_epochs=100, random_state=0, effort="quick").fit(holes, Y)
     assert model.score(X, Y) > 0.6
     everything_missing = model.predict(np.full((1, 3), np.nan), return_std=True)
     assert np.isfinite(everything_missing).all()
@@ -92,7 +92,7 @@ def test_training_on_missing_values_works():
     [(-1.0, "≥ 0"), (np.nan, "finite"), (np.ones(4), "shape"), (np.ones((3, 3)), "shape")],
 )
 def test_wrong_variances_are_refused(variance, message):
-    model = NPNRegressor(max_epochs=1, random_state=0).fit(X, Y)
+    model = NPNRegressor(max_epochs=1, random_state=0, effort="quick").fit(X, Y)
     with pytest.raises(ValueError, match=message):
         model.predict(X, X_variance=variance)
 
@@ -100,7 +100,7 @@ def test_wrong_variances_are_refused(variance, message):
 def test_sparse_and_dense_rows_predict_the_same():
     rows = scipy.sparse.random(150, 30, density=0.1, random_state=0, format="csr")
     y = rows.toarray() @ np.linspace(-1, 1, 30)
-    model = NPNRegressor(max_epochs=30, random_state=0).fit(rows, y)
+    model = NPNRegressor(max_epochs=30, random_state=0, effort="quick").fit(rows, y)
     np.testing.assert_allclose(model.predict(rows), model.predict(rows.toarray()), rtol=1e-6, atol=1e-9)
     assert model.score(rows, y) > 0.5
     broken = rows.copy()
@@ -120,7 +120,7 @@ def test_wide_sparse_rows_are_not_made_dense():
 
 def test_frames_carry_names():
     frame = pd.DataFrame(X, columns=["a", "b", "c"])
-    model = NPNRegressor(max_epochs=5, random_state=0).fit(frame, pd.Series(Y))
+    model = NPNRegressor(max_epochs=5, random_state=0, effort="quick").fit(frame, pd.Series(Y))
     assert model.feature_names_in_.tolist() == ["a", "b", "c"]
     with pytest.raises(ValueError, match="feature names"):
         model.predict(frame.rename(columns={"a": "z"}))

@@ -17,7 +17,7 @@ RNG = np.random.default_rng(0)
 X = RNG.normal(size=(40, 3))
 Y = X[:, 0] + 0.1 * RNG.normal(size=40)
 QUICK = {"hidden": (4,), "max_epochs": 2, "random_state": 0}
-CLASSIFIERS = (NPNClassifier(**QUICK), BayesianLogisticRegression())
+CLASSIFIERS = (NPNClassifier(**QUICK, effort="quick"), BayesianLogisticRegression())
 MIXED = {
     "text and numbers": np.array(["a", 1] * 20, dtype=object),
     "dictionaries": np.array([{}, {1: 2}] * 20, dtype=object),
@@ -47,7 +47,9 @@ def test_labels_that_cannot_be_sorted_are_refused_in_words(model, y):
                 call(X, y)
 
 
-@pytest.mark.parametrize("model", [*CLASSIFIERS, NPNRegressor(**QUICK)], ids=lambda model: type(model).__name__)
+@pytest.mark.parametrize(
+    "model", [*CLASSIFIERS, NPNRegressor(**QUICK, effort="quick")], ids=lambda model: type(model).__name__
+)
 @pytest.mark.parametrize("y", MISSING.values(), ids=MISSING)
 def test_rows_without_a_target_are_refused_in_words(model, y):
     with pytest.raises(ValueError, match=r"y expects a target in every row, got None|contains NaN"):
@@ -55,7 +57,7 @@ def test_rows_without_a_target_are_refused_in_words(model, y):
 
 
 def test_scores_of_what_is_no_number_are_refused_in_words():
-    model = NPNRegressor(**QUICK).fit(X, Y)
+    model = NPNRegressor(**QUICK, effort="quick").fit(X, Y)
     assert model.score(X, Y) == model.score(X, Y.tolist())
     for y in (["a"] * 40, pd.Series(["a"] * 40), [None] * 39 + [object()]):
         with pytest.raises(ValueError, match="y expects"):

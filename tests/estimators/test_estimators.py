@@ -26,9 +26,9 @@ X = RNG.normal(size=(200, 3))
 RATE = np.exp(0.6 * X[:, 0] + 0.3 * np.sin(2 * X[:, 1]))
 TARGETS = target_cases.drawn(RNG, RATE)
 CONTRACT = (
-    NPNRegressor(max_epochs=20),
+    NPNRegressor(max_epochs=20, effort="quick"),
     NPNRegressor(max_epochs=10, n_estimators=2),
-    NPNClassifier(max_epochs=20),
+    NPNClassifier(max_epochs=20, effort="quick"),
     NPNClassifier(max_epochs=10, n_estimators=2),
     NPNAutoencoder(max_epochs=20, hidden=(5,)),
 )
@@ -37,7 +37,10 @@ CONTRACT = (
 @pytest.fixture(scope="module")
 def fitted():
     """A quick fit for each family."""
-    return {family: NPNRegressor(family, max_epochs=60, random_state=0).fit(X, y) for family, y in TARGETS.items()}
+    return {
+        family: NPNRegressor(family, max_epochs=60, random_state=0, effort="quick").fit(X, y)
+        for family, y in TARGETS.items()
+    }
 
 
 @pytest.mark.slow
@@ -126,7 +129,7 @@ def test_it_learns(fitted, family):
 @pytest.mark.parametrize("family", TARGETS)
 def test_targets_outside_the_support_are_refused(family):
     y = TARGETS[family].copy()
-    model = NPNRegressor(family, max_epochs=1, random_state=0)
+    model = NPNRegressor(family, max_epochs=1, random_state=0, effort="quick")
     model.partial_fit(X, y)
     y[3] = target_cases.TARGETS[family].wrong
     for learn in (clone(model).fit, model.partial_fit):
@@ -142,8 +145,8 @@ def test_every_kind_of_target_has_its_row():
 def test_units_do_not_matter():
     """Feet or metres, offsets or none: the same model."""
     y = TARGETS["gaussian"]
-    model = NPNRegressor(max_epochs=20, random_state=0).fit(X, y)
-    other = NPNRegressor(max_epochs=20, random_state=0).fit(X * [1e-6, 1e3, 3.0] + 5, 1e6 + 1e4 * y)
+    model = NPNRegressor(max_epochs=20, random_state=0, effort="quick").fit(X, y)
+    other = NPNRegressor(max_epochs=20, random_state=0, effort="quick").fit(X * [1e-6, 1e3, 3.0] + 5, 1e6 + 1e4 * y)
     mean, std = model.predict(X[:9], return_std=True)
     twin_mean, twin_std = other.predict(X[:9] * [1e-6, 1e3, 3.0] + 5, return_std=True)
     np.testing.assert_allclose((twin_mean - 1e6) / 1e4, mean, atol=2e-3)
@@ -158,9 +161,9 @@ def test_units_do_not_matter():
 def test_huge_and_tiny_units():
     """Squares of the numbers would overflow; the variance of such a target does, and says so by being infinite."""
     y = TARGETS["gaussian"]
-    model = NPNRegressor(max_epochs=20, random_state=0).fit(X, y)
+    model = NPNRegressor(max_epochs=20, random_state=0, effort="quick").fit(X, y)
     for factor in (1e200, 1e-200):
-        twin = NPNRegressor(max_epochs=20, random_state=0).fit(X * factor, y * 1e100)
+        twin = NPNRegressor(max_epochs=20, random_state=0, effort="quick").fit(X * factor, y * 1e100)
         np.testing.assert_allclose(twin.predict(X * factor), 1e100 * model.predict(X), rtol=1e-3, atol=1e97)
 
 
@@ -169,12 +172,12 @@ def test_wrong_devices_are_refused(device, message):
     if device == "cuda" and torch.cuda.is_available():
         pytest.skip("there is a GPU")
     with pytest.raises(ValueError, match=message):
-        NPNRegressor(device=device, max_epochs=1).fit(X, TARGETS["gaussian"])
+        NPNRegressor(device=device, max_epochs=1, effort="quick").fit(X, TARGETS["gaussian"])
 
 
 def test_several_targets():
     y = np.stack([TARGETS["gaussian"], 100 - 50 * X[:, 1]], axis=1)
-    model = NPNRegressor(max_epochs=100, random_state=0).fit(X, y)
+    model = NPNRegressor(max_epochs=100, random_state=0, effort="quick").fit(X, y)
     mean, std = model.predict(X, return_std=True)
     assert mean.shape == std.shape == (200, 2)
     assert model.score(X, y) > 0.8
@@ -183,13 +186,13 @@ def test_several_targets():
     assert low.shape == (200, 2) and (low < high).all()
     np.testing.assert_allclose(model.log_likelihood(X, y), model.predict_dist(X).log_prob(y).sum(1))
     assert model.predict_variance(X).total.shape == (200, 2)
-    assert NPNRegressor("poisson", max_epochs=2).fit(X, np.ones((200, 3))).predict(X).shape == (200, 3)
+    assert NPNRegressor("poisson", max_epochs=2, effort="quick").fit(X, np.ones((200, 3))).predict(X).shape == (200, 3)
 
 
 def test_varying_noise_is_found():
     x = RNG.uniform(-1, 1, size=(600, 1))
     y = x[:, 0] + np.exp(1.5 * x[:, 0]) * 0.3 * RNG.normal(size=600)
-    model = NPNRegressor(noise="varying", max_epochs=100, random_state=0).fit(x, y)
+    model = NPNRegressor(noise="varying", max_epochs=100, random_state=0, effort="quick").fit(x, y)
     std = np.sqrt(model.predict_variance([[-0.9], [0.9]]).aleatoric)
     np.testing.assert_allclose(std, 0.3 * np.exp([-1.35, 1.35]), rtol=0.35)
 
@@ -197,7 +200,8 @@ def test_varying_noise_is_found():
 def test_the_mean_is_the_same_with_constant_and_with_varying_noise():
     y = np.stack([TARGETS["gaussian"], TARGETS["gamma"]], 1)
     varying, constant = (
-        NPNRegressor(noise=noise, max_epochs=20, random_state=0).fit(X, y) for noise in ("varying", "constant")
+        NPNRegressor(noise=noise, max_epochs=20, random_state=0, effort="quick").fit(X, y)
+        for noise in ("varying", "constant")
     )
     np.testing.assert_allclose(varying.predict(X), constant.predict(X), rtol=1e-3, atol=1e-3)
     spread = varying.predict_variance(X).aleatoric.std(0) / constant.predict_variance(X).aleatoric.mean(0)
@@ -207,8 +211,8 @@ def test_the_mean_is_the_same_with_constant_and_with_varying_noise():
 def test_units_and_steps_are_chosen_by_the_rows():
     rows = RNG.normal(size=(20_000, 2))
     quick = {"max_epochs": 1, "batch_size": 1_000}
-    assert NPNRegressor(**quick).fit(rows[:100], rows[:100, 0]).hidden_ == (50,)
-    many = NPNRegressor(**quick).fit(rows, rows[:, 0])
+    assert NPNRegressor(**quick, effort="quick").fit(rows[:100], rows[:100, 0]).hidden_ == (50,)
+    many = NPNRegressor(**quick, effort="quick").fit(rows, rows[:, 0])
     assert many.hidden_ == (100,) and many.network_[0].out_features == 100
     assert NPNRegressor(hidden=(7, 3), **quick).fit(rows, rows[:, 0]).hidden_ == (7, 3)
     assert [learning.regression_steps(count) for count in (100, 25_000, 10**6)] == [10_000, 40_000, 80_000]
@@ -216,7 +220,7 @@ def test_units_and_steps_are_chosen_by_the_rows():
 
 def test_old_files_are_told_from_new_ones(tmp_path):
     """A chosen number of units stands in the file: it cannot be told from the rows seen, whose weights may be any."""
-    model = NPNRegressor(max_epochs=1, random_state=0).fit(X, TARGETS["gaussian"])
+    model = NPNRegressor(max_epochs=1, random_state=0, effort="quick").fit(X, TARGETS["gaussian"])
     values, arrays = model._state()
     assert values["hidden"] == [50] and values["settings"]["hidden"] is None
     for hidden in (None, [0], "50", [50.0]):
@@ -228,7 +232,7 @@ def test_old_files_are_told_from_new_ones(tmp_path):
 
 
 def test_in_pipelines_and_searches():
-    pipeline = make_pipeline(StandardScaler(), NPNRegressor(max_epochs=10, random_state=0))
+    pipeline = make_pipeline(StandardScaler(), NPNRegressor(max_epochs=10, random_state=0, effort="quick"))
     assert len(cross_val_score(pipeline, X, TARGETS["gaussian"], cv=3)) == 3
     grid = {"npnregressor__kl_weight": [0.1, 1.0], "npnregressor__hidden": [(5,), (8, 4)]}
     search = GridSearchCV(pipeline, grid, cv=2).fit(X, TARGETS["gaussian"])
@@ -239,9 +243,9 @@ def test_in_pipelines_and_searches():
 
 def test_same_seed_same_model_and_global_state_untouched():
     before = torch.get_rng_state(), np.random.get_state()[1].copy()
-    a, b = (NPNRegressor(max_epochs=3, random_state=7).fit(X, TARGETS["gaussian"]) for _ in range(2))
+    a, b = (NPNRegressor(max_epochs=3, random_state=7, effort="quick").fit(X, TARGETS["gaussian"]) for _ in range(2))
     np.testing.assert_array_equal(a.predict(X), b.predict(X))
-    c = NPNRegressor(max_epochs=3, random_state=8).fit(X, TARGETS["gaussian"])
+    c = NPNRegressor(max_epochs=3, random_state=8, effort="quick").fit(X, TARGETS["gaussian"])
     assert not np.array_equal(a.predict(X), c.predict(X))
     assert torch.equal(before[0], torch.get_rng_state())
     assert np.array_equal(before[1], np.random.get_state()[1])
@@ -260,17 +264,19 @@ def test_weights_count_as_rows():
     weight = np.repeat([1.0, 0.0], 100)
     spoilt = y.copy()
     spoilt[100:] = 1e3
-    model = NPNRegressor(max_epochs=150, random_state=0).fit(X, spoilt, sample_weight=weight)
+    model = NPNRegressor(max_epochs=150, random_state=0, effort="quick").fit(X, spoilt, sample_weight=weight)
     assert abs(model.predict(X)).max() < 50
     assert model.score(X[:100], y[:100]) > 0.6
-    heavier = NPNRegressor(max_epochs=150, random_state=0).fit(X[:100], y[:100], sample_weight=np.full(100, 30.0))
+    heavier = NPNRegressor(max_epochs=150, random_state=0, effort="quick").fit(
+        X[:100], y[:100], sample_weight=np.full(100, 30.0)
+    )
     assert heavier.predict_variance(X).epistemic.mean() < model.predict_variance(X).epistemic.mean()
     with pytest.raises(ValueError, match="non-zero"):
-        NPNRegressor().fit(X, y, sample_weight=np.zeros(200))
+        NPNRegressor(effort="quick").fit(X, y, sample_weight=np.zeros(200))
 
 
 def test_partial_fit_learns_from_a_stream():
-    model = NPNRegressor(random_state=0)
+    model = NPNRegressor(random_state=0, effort="quick")
     for _ in range(60):
         x = RNG.normal(size=(100, 3))
         model.partial_fit(x, 2 * x[:, 0] + 5)
@@ -278,19 +284,19 @@ def test_partial_fit_learns_from_a_stream():
     assert model.n_iter_ == 60
     with pytest.raises(ValueError, match="1 targets"):
         model.partial_fit(X, np.ones((200, 2)))
-    after = NPNRegressor(max_epochs=5, random_state=0).fit(X, TARGETS["gaussian"])
+    after = NPNRegressor(max_epochs=5, random_state=0, effort="quick").fit(X, TARGETS["gaussian"])
     before = after.predict(X)
     assert not np.array_equal(after.partial_fit(X, TARGETS["gaussian"]).predict(X), before)
 
 
 def test_progress_is_told():
     shares = []
-    NPNRegressor(max_epochs=4).fit(X, TARGETS["gaussian"], progress=shares.append)
+    NPNRegressor(max_epochs=4, effort="quick").fit(X, TARGETS["gaussian"], progress=shares.append)
     assert shares == [0.25, 0.5, 0.75, 1.0]
 
 
 def test_verbose_prints(capsys):
-    NPNRegressor(max_epochs=20, verbose=1).fit(X, TARGETS["gaussian"])
+    NPNRegressor(max_epochs=20, verbose=1, effort="quick").fit(X, TARGETS["gaussian"])
     lines = capsys.readouterr().out.splitlines()
     assert len(lines) == 10 and lines[-1].startswith("[NPNRegressor] epoch 20/20: loss")
 
@@ -347,15 +353,15 @@ def test_the_least_weight_of_the_kl_follows_the_noise_of_each_replica():
 def test_wrong_settings_are_refused(settings):
     (name,) = settings
     with pytest.raises(ValueError, match=f"{name} expects"):
-        NPNRegressor(**settings).fit(X, TARGETS["gaussian"])
+        NPNRegressor(**settings, effort="quick").fit(X, TARGETS["gaussian"])
 
 
 def test_unfitted():
     for call in ("predict", "predict_dist", "predict_interval", "predict_variance"):
         with pytest.raises(NotFittedError):
-            getattr(NPNRegressor(), call)(X)
+            getattr(NPNRegressor(effort="quick"), call)(X)
     with pytest.raises(NotFittedError):
-        NPNClassifier().predict_proba(X)
+        NPNClassifier(effort="quick").predict_proba(X)
     with pytest.raises(NotFittedError):
         NPNAutoencoder().transform(X)
 
@@ -363,7 +369,7 @@ def test_unfitted():
 @pytest.mark.slow
 @pytest.mark.parametrize("settings", [{"activation": "tanh"}, {"dropout": 0.2}, {"hidden": (8, 8)}, {"hidden": ()}])
 def test_other_networks(settings):
-    model = NPNRegressor(max_epochs=30, random_state=0, **settings).fit(X, TARGETS["gaussian"])
+    model = NPNRegressor(max_epochs=30, random_state=0, **settings, effort="quick").fit(X, TARGETS["gaussian"])
     assert model.score(X, TARGETS["gaussian"]) > 0.35
     assert (model.predict(X, return_std=True)[1] > 0).all()
 
@@ -389,4 +395,4 @@ def test_wiggles_are_found_on_both_sides_of_a_gap():
     rng = np.random.default_rng(0)
     x = rng.uniform(1, 3, size=120) * rng.choice([-1, 1], size=120)
     y = np.sin(2 * x) + 0.1 * rng.normal(size=120)
-    assert NPNRegressor(random_state=0).fit(x[:, None], y).score(x[:, None], y) > 0.9
+    assert NPNRegressor(random_state=0, effort="quick").fit(x[:, None], y).score(x[:, None], y) > 0.9

@@ -17,7 +17,10 @@ COUNTS = RNG.poisson(1.0, size=(60, 8))
 QUICK = {"hidden": (6,), "max_epochs": 6}
 CASES = {
     "dropout": (lambda seed: NPNRegressor(dropout=0.3, random_state=seed, **QUICK).fit(X, Y), X),
-    "small": (lambda seed: NPNRegressor("poisson", random_state=seed, **QUICK).fit(X, np.arange(60) % 4), X),
+    "small": (
+        lambda seed: NPNRegressor("poisson", random_state=seed, **QUICK, effort="quick").fit(X, np.arange(60) % 4),
+        X,
+    ),
     "ensemble": (lambda seed: NPNRegressor(n_estimators=3, dropout=0.1, random_state=seed, **QUICK).fit(X, Y), X),
     "classifier": (
         lambda seed: NPNClassifier(dropout=0.2, adversarial=0.5, random_state=seed, **QUICK).fit(X, Y > 0),

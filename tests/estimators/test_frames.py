@@ -33,8 +33,8 @@ Y = (
 QUICK = {"hidden": (8,), "max_epochs": 3, "random_state": 0}
 ESTIMATORS = {
     "regressor": (npn.NPNRegressor(**QUICK), Y, npn.NPNRegressor.predict),
-    "best regressor": (
-        npn.NPNRegressor(effort="best", hidden=(8,), max_epochs=1, random_state=0), Y, npn.NPNRegressor.predict
+    "mixture": (
+        npn.NPNRegressor(max_epochs=1, random_state=0), Y, npn.NPNRegressor.predict
     ),
     "classifier": (npn.NPNClassifier(**QUICK), Y > 0, npn.NPNClassifier.predict_proba),
     "gaps": (npn.NPNRegressor(missing="conditional", **QUICK), Y, npn.NPNRegressor.predict),

@@ -24,9 +24,9 @@ Y = X[:, 0] + 0.1 * RNG.normal(size=40)
 COUNTS = RNG.poisson(1.0, size=(40, 6))
 QUICK = {"hidden": (4,), "max_epochs": 5, "random_state": 0}
 CASES = {
-    "regressor": (lambda: NPNRegressor(**QUICK), (X, Y), NPNRegressor.predict),
+    "regressor": (lambda: NPNRegressor(**QUICK, effort="quick"), (X, Y), NPNRegressor.predict),
     "ensemble": (lambda: NPNRegressor(n_estimators=2, dropout=0.2, **QUICK), (X, Y), NPNRegressor.predict),
-    "classifier": (lambda: NPNClassifier(**QUICK), (X, Y > 0), NPNClassifier.predict_proba),
+    "classifier": (lambda: NPNClassifier(**QUICK, effort="quick"), (X, Y > 0), NPNClassifier.predict_proba),
     "autoencoder": (lambda: NPNAutoencoder(**QUICK), (X,), NPNAutoencoder.transform),
     "words": (lambda: DocumentAutoencoder("gamma", **QUICK), (COUNTS,), DocumentAutoencoder.transform),
 }

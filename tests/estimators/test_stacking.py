@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import itertools
+
 import numpy as np
 import pytest
+import scipy.sparse
 import torch
 from scipy import optimize, stats
 
@@ -11,12 +14,13 @@ import torchnpn as npn
 from torchnpn import Moments, NPNClassifier, NPNRegressor
 from torchnpn.estimators import stacking
 from torchnpn.estimators.bins import Bins
+from torchnpn.nn import replicas_of
 
 RNG = np.random.default_rng(0)
 ROWS = 60
 X = RNG.uniform(-2, 2, size=(ROWS, 3))
 Y = np.sin(3 * X[:, 0]) + 0.2 * RNG.normal(size=ROWS)
-SHORT = {"effort": "best", "max_epochs": 3, "random_state": 0}
+SHORT = {"max_epochs": 3, "random_state": 0}
 
 
 @pytest.mark.parametrize("weighted", [False, True])
@@ -129,7 +133,7 @@ def test_it_is_better_than_one_network():
     rng = np.random.default_rng(1)
     rows, new = rng.uniform(-3, 3, (400, 4)), rng.uniform(-3, 3, (400, 4))
     y, y_new = (np.sin(3 * x[:, 0]) + x[:, 1] ** 2 / 4 + 0.2 * rng.normal(size=400) for x in (rows, new))
-    quick, best = (NPNRegressor(effort=effort, random_state=0).fit(rows, y) for effort in ("quick", "best"))
+    quick, best = (NPNRegressor(effort=effort, random_state=0).fit(rows, y) for effort in ("quick", "default"))
     gain = best.log_likelihood(new, y_new).mean() - quick.log_likelihood(new, y_new).mean()
     assert gain > 0.05
     low, high = best.predict_interval(new)
@@ -137,13 +141,38 @@ def test_it_is_better_than_one_network():
 
 
 @pytest.mark.parametrize(
+    ("settings", "call"),
+    [({"kl_weight": 2.0}, {}), ({"hidden": (7,)}, {}), ({"n_estimators": 2}, {}), ({}, {"X": X[:19], "y": Y[:19]}),
+     ({}, {"X": scipy.sparse.csr_matrix(X)}), ({"n_estimators": 2}, {"subsets": np.stack([np.arange(30)] * 2)}),
+     ({"effort": "quick"}, {})],
+    ids=["kl_weight", "hidden", "n_estimators", "few rows", "sparse rows", "subsets", "quick"],
+)  # fmt: skip
+def test_settings_that_describe_a_network_are_taken_at_their_word(settings, call):
+    model = NPNRegressor(**{"max_epochs": 2, "random_state": 0, **settings}).fit(**{"X": X, "y": Y, **call})
+    assert replicas_of(model.network_) == ((2,) if "n_estimators" in settings else ())
+
+
+def test_candidates_follow_the_table():
+    """A line wherever rows are few or columns many; wide networks from thousands of rows on; steps within bounds."""
+    for rows, inputs in itertools.product((20, 400, 5_000, 50_000, 10**6), (1, 50, 500, 5_000)):
+        for effort in ("default", "best"):
+            found = stacking.candidates(rows, inputs, (0.1, 0.3, 1.0, 3.0), effort)
+            units = [one.units for one in found]
+            assert len(set(units)) == len(units)
+            assert (() in units) or rows >= 10_000
+            assert ((128, 128) in units) >= (rows >= 2_500 and inputs <= 500)
+            assert all(500 <= one.steps <= 10**6 for one in found)
+            work = sum(one.members * one.steps * (inputs + 100) * max(one.units, default=2) for one in found)
+            assert work < 4e10
+
+
+@pytest.mark.parametrize(
     ("settings", "call", "words"),
     [
-        ({"kl_weight": 2.0}, {}, "chooses kl_weight by itself, got kl_weight=2.0"),
-        ({"n_estimators": 3}, {}, "chooses n_estimators by itself"),
-        ({"effort": "much"}, {}, 'effort expects one of "quick", "best", got'),
-        ({}, {"X": X[:19], "y": Y[:19]}, "at least 20 rows"),
-        ({}, {"subsets": np.zeros((1, 30), int)}, "subsets go with"),
+        ({"effort": "best", "kl_weight": 2.0}, {}, "chooses kl_weight by itself, got kl_weight=2.0"),
+        ({"effort": "best", "n_estimators": 3}, {}, "chooses n_estimators by itself"),
+        ({"effort": "much"}, {}, 'effort expects one of "quick", "default", "best", got'),
+        ({"effort": "best"}, {"subsets": np.zeros((1, 30), int)}, "subsets go with"),
     ],
 )
 def test_what_does_not_go_with_it_is_refused_in_words(settings, call, words):
@@ -153,5 +182,5 @@ def test_what_does_not_go_with_it_is_refused_in_words(settings, call, words):
 
 def test_streams_are_refused(fitted):
     for kind, y in (("regressor", Y), ("classifier", np.where(Y > 0, "high", "low"))):
-        with pytest.raises(ValueError, match='partial_fit goes with effort="quick"'):
+        with pytest.raises(ValueError, match="partial_fit goes on with one network"):
             fitted[kind].partial_fit(X, y)

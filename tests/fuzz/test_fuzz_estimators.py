@@ -276,7 +276,7 @@ def one_case(rng):
     X, weight = features(rng, rows), weights(rng, rows)
     if kind < 4:
         family = pick(rng, *FAMILIES)
-        model = NPNRegressor(family, **settings(rng), noise=pick(rng, "varying", "constant"))
+        model = NPNRegressor(family, **settings(rng), noise=pick(rng, "varying", "constant"), effort="quick")
         members = pick(rng, 1, 1, 1, 1, 1, 1, 2, 2, 2, 10**9, 0, "2")
         return model.set_params(n_estimators=members), (X, targets(rng, rows, family), weight), check_regressor
     if kind < 6:

@@ -94,7 +94,7 @@ def test_names_of_features_come_back(tmp_path):
 
 def test_unfitted_estimator_is_refused(tmp_path):
     with pytest.raises(NotFittedError):
-        io.save(NPNRegressor(), tmp_path / "model.npn")
+        io.save(NPNRegressor(effort="quick"), tmp_path / "model.npn")
     assert list(tmp_path.iterdir()) == []
 
 

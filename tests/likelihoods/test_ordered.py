@@ -76,7 +76,9 @@ def grades(rng: np.random.Generator, rows: int) -> tuple[np.ndarray, np.ndarray]
 def test_a_classifier_of_ordered_labels(tmp_path):
     X, y = grades(np.random.default_rng(0), 1_300)
     settings = {"max_epochs": 150, "random_state": 0}
-    ordered, plain = (NPNClassifier(ordered=flag, **settings).fit(X[:300], y[:300]) for flag in (True, False))
+    ordered, plain = (
+        NPNClassifier(ordered=flag, **settings, effort="quick").fit(X[:300], y[:300]) for flag in (True, False)
+    )
     logs = [model.log_likelihood(X[300:], y[300:]).mean() for model in (ordered, plain)]
     assert logs[0] > logs[1] + 0.03
     assert ordered.network_[-1].out_features == 1 and set(ordered.predict(X)) <= {10, 20, 30, 40, 50}
@@ -97,4 +99,4 @@ def test_a_shape_that_does_not_fit():
     with pytest.raises(ValueError, match="at least 2 classes, got 1"):
         L.OrderedClasses(1)
     with pytest.raises(ValueError, match="ordered expects True or False"):
-        NPNClassifier(ordered="yes").fit(*grades(np.random.default_rng(0), 30))
+        NPNClassifier(ordered="yes", effort="quick").fit(*grades(np.random.default_rng(0), 30))

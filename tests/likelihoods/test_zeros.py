@@ -86,7 +86,7 @@ def test_surely_zero_is_said_by_the_probability_of_a_zero():
     rng = np.random.default_rng(0)
     x = rng.uniform(-1, 1, size=(600, 1))
     y = np.where(x[:, 0] < 0, 0, rng.poisson(5.0, 600)).astype(float)
-    model = NPNRegressor("zero_inflated_poisson", max_epochs=150, random_state=0).fit(x, y)
+    model = NPNRegressor("zero_inflated_poisson", max_epochs=150, random_state=0, effort="quick").fit(x, y)
     never, often = model.predict_dist([[-0.7]]), model.predict_dist([[0.7]])
     assert never.distribution.p > 0.95 and often.distribution.p < 0.05
     assert never.mean < 0.3 and abs(often.mean - 5) < 0.5

@@ -188,7 +188,9 @@ def test_a_classifier_learns_digits_better_against_an_adversary(settings):
     x, y = load_digits(return_X_y=True)
     losses = []
     for radius in (0.0, 1.0):
-        model = NPNClassifier(adversarial=radius, max_epochs=100, random_state=0, **settings).fit(x[::3], y[::3])
+        model = NPNClassifier(adversarial=radius, max_epochs=100, effort="quick", random_state=0, **settings).fit(
+            x[::3], y[::3]
+        )
         losses.append(log_loss(y[1::3], model.predict_proba(x[1::3])))
     assert losses[1] < 2 / 3 * losses[0]
     more = [

@@ -1,19 +1,23 @@
 """The `npn` command: a thin layer that reads arguments, shows progress, writes files and turns errors into one line.
 
 Modules here that describe a command import its work only when it runs: `npn --help` needs no torch. The names below are
-for the commands of other packages. They are imported when first used, so that `app` can say what to install.
+also for the commands of other packages, which `app` loads: it comes last.
 """
 
-from __future__ import annotations
+import sys
+from importlib.util import find_spec
 
-import importlib
-from typing import TYPE_CHECKING, Any
-
-if TYPE_CHECKING:
-    from torchnpn.cli.app import main
+try:
+    for needed in ("typer", "rich", "matplotlib", "pyarrow"):  # said now, before any work is done
+        if find_spec(needed) is None:
+            raise SystemExit(f"npn: {needed} is not installed. The command needs: pip install 'torchnpn[cli]'")
     from torchnpn.cli.arguments import Device, check_device_name
     from torchnpn.cli.console import bars, say, show
     from torchnpn.cli.errors import OTHER, check_writable, fail, in_one_line, writing
+    from torchnpn.cli.app import main  # isort: skip
+except KeyboardInterrupt:
+    sys.stderr.write("npn: stopped.\n")
+    raise SystemExit(130) from None
 
 __all__ = [
     "OTHER",
@@ -28,17 +32,3 @@ __all__ = [
     "show",
     "writing",
 ]
-_HOMES = {
-    "app": ("main",),
-    "arguments": ("Device", "check_device_name"),
-    "console": ("bars", "say", "show"),
-    "errors": ("OTHER", "check_writable", "fail", "in_one_line", "writing"),
-}
-
-
-def __getattr__(name: str) -> Any:
-    """A name above, from the module that has it."""
-    for module, names in _HOMES.items():
-        if name in names:
-            return getattr(importlib.import_module(f"{__name__}.{module}"), name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -2,26 +2,21 @@
 
 from __future__ import annotations
 
-import sys
 from importlib.metadata import entry_points
 from typing import Annotated
 
-try:
-    import rich  # noqa: F401
-    import typer
+import typer
 
-    import torchnpn
-    from torchnpn.cli import process
-    from torchnpn.cli.commands import evaluate, fit, predict
-    from torchnpn.cli.data import data
-    from torchnpn.cli.demo import demo
-    from torchnpn.cli.errors import OneLineGroup, fail
-    from torchnpn.cli.info import info
-except ModuleNotFoundError as missing:
-    raise SystemExit(f"npn: {missing.name} is not installed. The command needs: pip install 'torchnpn[cli]'") from None
-except KeyboardInterrupt:
-    sys.stderr.write("npn: stopped.\n")
-    raise SystemExit(130) from None
+import torchnpn
+from torchnpn.cli import process
+from torchnpn.cli.commands import evaluate, fit, predict
+from torchnpn.cli.data import data
+from torchnpn.cli.demo import demo
+from torchnpn.cli.errors import OneLineGroup, fail
+from torchnpn.cli.info import info
+
+OF_STUDIES = ("bench", "reproduce", "report")  # in the repository's second package
+_ANYTHING = {"ignore_unknown_options": True, "allow_extra_args": True, "help_option_names": []}
 
 app = typer.Typer(
     name="npn",
@@ -35,10 +30,6 @@ app = typer.Typer(
 for command in (fit, predict, evaluate, info, demo):
     app.command()(command)
 app.add_typer(data, name="data")
-
-
-OF_STUDIES = ("bench", "reproduce", "report")  # in the repository's second package
-_ANYTHING = {"ignore_unknown_options": True, "allow_extra_args": True, "help_option_names": []}
 
 
 def _add_commands_of_other_packages() -> None:

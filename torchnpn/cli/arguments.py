@@ -53,14 +53,11 @@ class FitOptions(NamedTuple):
     use: list[str]
     decimal: str | None
     missing: list[str]
-    hidden: tuple[int, ...] | None
-    epochs: int | None
-    members: int
     validation: float
     max_rows: int
     seed: int
-    device: str
     report: bool
+    settings: dict[str, Any]  # of the estimator, with the seed
 
 
 def check_device_name(device: str) -> None:

@@ -100,6 +100,7 @@ def fit(
     check_device_name(device)
     from torchnpn.cli import fitting  # brings torch, which takes seconds
 
+    settings = {"max_epochs": epochs, "n_estimators": members, "device": device, "random_state": seed}
     fitting.fit(
         FitOptions(
             data=data,
@@ -110,14 +111,11 @@ def fit(
             use=use or [],
             decimal=decimal,
             missing=na or [],
-            hidden=sizes,
-            epochs=epochs,
-            members=members,
             validation=validation,
             max_rows=max_rows,
             seed=seed,
-            device=device,
             report=report,
+            settings=settings if sizes is None else {**settings, "hidden": sizes},
         )
     )
 

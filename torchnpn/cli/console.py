@@ -15,9 +15,9 @@ from rich.text import Text
 from torchnpn.report import printable
 
 if TYPE_CHECKING:
-    from torchnpn.tables import Figure
+    from torchnpn.tables import Figure, Record
 
-WIN, LOSS = "cyan", "red"
+WIN, LOSS, NOTE, WARNING = "cyan", "red", "yellow", "bold red"
 
 
 def say(text: str = "", style: str | None = None) -> None:
@@ -56,6 +56,13 @@ def show_figures(figures: Sequence[Figure]) -> None:
         f"Lower is better: {lower}.",
         "dim",
     )
+
+
+def show_record(record: Record) -> None:
+    """How well a model did on the held-out rows, and what is to be said of it."""
+    show_figures(record.figures)
+    for note in record.notes:
+        say(note, style=WARNING if record.is_worse else NOTE)
 
 
 @contextmanager

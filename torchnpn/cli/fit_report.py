@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import torch
@@ -19,37 +18,33 @@ from torchnpn.cli.models import describe_column, describe_network
 _WIDE = 8.8  # inches of a figure with two panels
 _MOST_BARS, _MOST_COLUMNS, _MOST_LABELS = 10, 200, 20
 Array = NDArray[Any]
-Draw = Callable[..., Figure]  # takes columns and theme
 
 
-class Findings(NamedTuple):
-    """What a report tells beside the model itself."""
-
-    survey: table_files.Survey
-    left_out: list[tables.LeftOut]
-    kind: tables.Kind
-    outcome: tables.Outcome  # of the held-out rows
-    importance: tables.Importance
-
-
-def html(model: tables.TableModel, found: Findings) -> str:
+def html(
+    model: tables.TableModel,
+    kind: tables.Kind,
+    outcome: tables.Outcome,  # of the held-out rows
+    importance: tables.Importance,
+    survey: table_files.Survey,
+    left_out: list[tables.LeftOut],
+) -> str:
     """The page, with all figures inside."""
     name, record = model.target.name, model.record
-    if isinstance(found.outcome, tables.ClassOutcome):
-        trust = _class_sections(model, found.outcome)
+    if isinstance(outcome, tables.ClassOutcome):
+        trust = _class_sections(model, outcome)
     else:
-        trust = _number_sections(model, found.outcome)
+        trust = _number_sections(model, outcome)
     return report.html(
         f"Predicting {name}",
         f"A natural-parameter network was trained on {record.rows:,} rows of {record.file} to predict {name}. Each "
         f"prediction is a distribution. {record.held_out:,} other rows were held out for testing; all figures below "
         "are measured on them.",
-        [_summary(model, found), *trust, _reliance(found.importance), _columns(model, found)],
+        [_summary(model, kind), *trust, _reliance(importance), _columns(model, survey, left_out)],
         f"Made by npn fit, torchnpn {torchnpn.__version__}, torch {torch.__version__}.",
     )
 
 
-def _summary(model: tables.TableModel, found: Findings) -> report.Section:
+def _summary(model: tables.TableModel, kind: tables.Kind) -> report.Section:
     record = model.record
     first, nll = record.figures[0], tables.nll_of(record.figures)
     share = 1 - first.model / first.marginal if first.marginal else 0.0
@@ -66,7 +61,7 @@ def _summary(model: tables.TableModel, found: Findings) -> report.Section:
     rows = [figure.shown() for figure in record.figures]
     return report.Section(
         "What was learnt",
-        tables.describe_target(model.target, found.kind),
+        tables.describe_target(model.target, kind),
         facts,
         table=report.Table(["", "model", "baseline"], rows, best=best),
         note=" ".join(
@@ -104,44 +99,30 @@ def _number_sections(model: tables.TableModel, outcome: tables.NumberOutcome) ->
         else ""
     )
     by_chance = 0.31 / np.sqrt(len(outcome.y))
-    intervals = partial(
-        plots.prediction_intervals,
-        outcome.y,
-        outcome.mean,
-        outcome.low,
-        outcome.high,
-        level=0.9,
-        name=model.target.name,
-    )
     return [
-        report.Section(
+        _section(
             "Predicted and true values",
             f"Of the held-out rows, {covered:.1%} lie inside their 90% intervals. Each row has an interval of its own: "
             f"wide where the model is uncertain, narrow where it is certain.{whole}",
-            pictures=[
-                _picture(
-                    intervals,
-                    "First: predicted against true values with intervals. Second: rows by their predicted mean.",
-                    "First: predictions against true values; on the dashed line the two are equal. Second: the same "
-                    "rows, sorted by their predicted mean. Rows in the other colour lie outside their interval.",
-                )
-            ],
+            "First: predicted against true values with intervals. Second: rows by their predicted mean.",
+            "First: predictions against true values; on the dashed line the two are equal. Second: the same "
+            "rows, sorted by their predicted mean. Rows in the other colour lie outside their interval.",
+            plots.prediction_intervals,
+            *(outcome.y, outcome.mean, outcome.low, outcome.high),
+            name=model.target.name,
         ),
-        report.Section(
+        _section(
             "Are the predicted distributions calibrated?",
             "If they are, a tenth of the true values lie below their predicted 10% quantiles, half below the predicted "
             f"medians, and so on. Here these shares differ by {off:.1%} on average; with this number of rows, chance "
             f"alone makes about {by_chance:.1%}.",
-            pictures=[
-                _picture(
-                    partial(plots.calibration_plot, outcome.pit),
-                    "First: share of true values below each predicted quantile. Second: histogram of their levels.",
-                    "First: a calibrated model follows the dashed line. Second: how many true values lie at "
-                    "each level of their predicted distribution. A flat histogram means that the intervals are "
-                    "calibrated. If it is higher at both ends, they are too narrow; if it is higher in the middle, "
-                    "they are too wide. The grey band is what chance alone explains.",
-                )
-            ],
+            "First: share of true values below each predicted quantile. Second: histogram of their levels.",
+            "First: a calibrated model follows the dashed line. Second: how many true values lie at "
+            "each level of their predicted distribution. A flat histogram means that the intervals are "
+            "calibrated. If it is higher at both ends, they are too narrow; if it is higher in the middle, "
+            "they are too wide. The grey band is what chance alone explains.",
+            plots.calibration_plot,
+            outcome.pit,
         ),
     ]
 
@@ -153,18 +134,15 @@ def _class_sections(model: tables.TableModel, outcome: tables.ClassOutcome) -> l
     kept = metrics.risk_coverage(right, uncertainty)
     half = (len(right) + 1) // 2
     return [
-        report.Section(
+        _section(
             "Are the probabilities calibrated?",
             "Of all rows predicted with a probability of 80%, 80% should be right. The closer the points are to the "
             "dashed line, the better the probabilities.",
-            pictures=[
-                _picture(
-                    partial(plots.reliability_diagram, *metrics.reliability(outcome.probs, outcome.y, outcome.bins)),
-                    "First: accuracy by confidence. Second: how many rows there are of each confidence.",
-                    "First: held-out rows, grouped by confidence (the probability of the predicted class). Second: how "
-                    "many rows there are in each group.",
-                )
-            ],
+            "First: accuracy by confidence. Second: how many rows there are of each confidence.",
+            "First: held-out rows, grouped by confidence (the probability of the predicted class). Second: how "
+            "many rows there are in each group.",
+            plots.reliability_diagram,
+            *metrics.reliability(outcome.probs, outcome.y, outcome.bins),
         ),
         report.Section(
             "Does its uncertainty show its mistakes?",
@@ -172,28 +150,26 @@ def _class_sections(model: tables.TableModel, outcome: tables.ClassOutcome) -> l
             f"{1 - kept.risk[half - 1]:.1%}. Rows that it is uncertain about can be left to a person.",
             pictures=[
                 _picture(
-                    partial(plots.accuracy_by_uncertainty_plot, {"model": groups}),
                     "Accuracy of groups of rows from certain to uncertain.",
                     "Accuracy of groups of equal size, from the most certain to the least, with standard errors.",
-                    columns=1,
+                    plots.accuracy_by_uncertainty_plot,
+                    {"model": groups},
+                    wide=1,
                 ),
                 _picture(
-                    partial(plots.risk_coverage_plot, {"model": kept}),
                     "Error rate by the share of rows that are predicted.",
                     "The error rate if only the most certain rows are predicted; lower is better.",
-                    columns=1,
+                    plots.risk_coverage_plot,
+                    {"model": kept},
+                    wide=1,
                 ),
             ],
         ),
-        report.Section(
-            "Which classes it confuses",
-            "Rows are true classes, columns are predicted ones. Everything off the diagonal is a mistake.",
-            pictures=[_confusion(model.target.classes, outcome.y, guessed)],
-        ),
+        _confusion(model.target.classes, outcome.y, guessed),
     ]
 
 
-def _confusion(classes: tuple[str, ...], y: Array, guessed: Array) -> report.Picture:
+def _confusion(classes: tuple[str, ...], y: Array, guessed: Array) -> report.Section:
     """The most frequent classes; a matrix of all would be too fine to read."""
     counts = np.bincount(y, minlength=len(classes))
     chosen = np.sort(np.argsort(-counts, kind="stable")[:_MOST_LABELS])
@@ -201,53 +177,47 @@ def _confusion(classes: tuple[str, ...], y: Array, guessed: Array) -> report.Pic
     shown = np.isin(y, chosen) & np.isin(guessed, chosen)
     matrix = confusion_matrix(y[shown], guessed[shown], labels=chosen)
     few = f" The {_MOST_LABELS} most frequent classes are shown." if len(classes) > _MOST_LABELS else ""
-    return _picture(
-        partial(plots.confusion_matrix_plot, matrix, labels),
+    return _section(
+        "Which classes it confuses",
+        "Rows are true classes, columns are predicted ones. Everything off the diagonal is a mistake.",
         "Matrix of true and predicted classes.",
         f"Numbers of held-out rows; a darker cell is a larger share of its true class.{few}",
+        plots.confusion_matrix_plot,
+        matrix,
+        labels,
     )
 
 
 def _reliance(importance: tables.Importance) -> report.Section:
-    names, shown = importance.names[:_MOST_BARS], slice(_MOST_BARS)
-    return report.Section(
+    names, every = importance.names[:_MOST_BARS], len(importance.names)
+    shown = (
+        f"The {len(names)} most important of {every:,} columns" if len(names) < every else "All columns that were used"
+    )
+    return _section(
         "Which columns matter",
         "The cells of one column are shuffled between the rows. The worse the predictions become, the more the model "
         f"relies on that column. It relies most on {names[0]}.",
-        pictures=[
-            _picture(
-                partial(
-                    plots.bars,
-                    names,
-                    importance.increase[shown],
-                    importance.error[shown],
-                    title="Importance of columns",
-                    xlabel="loss when shuffled (nats per row)",
-                ),
-                "Bars of the importance of columns.",
-                f"{_chosen(len(names), len(importance.names))}, with standard errors over shuffles. Columns with "
-                "the same information share their importance. Importance does not mean that a column causes the "
-                "target.",
-            )
-        ],
+        "Bars of the importance of columns.",
+        f"{shown}, with standard errors over shuffles. Columns with the same information share their "
+        "importance. Importance does not mean that a column causes the target.",
+        plots.bars,
+        names,
+        *(importance.increase[:_MOST_BARS], importance.error[:_MOST_BARS]),
+        title="Importance of columns",
+        xlabel="loss when shuffled (nats per row)",
     )
 
 
-def _chosen(shown: int, every: int) -> str:
-    return f"The {shown} most important of {every:,} columns" if shown < every else "All columns that were used"
-
-
-def _columns(model: tables.TableModel, found: Findings) -> report.Section:
-    columns, rows = found.survey.columns, found.survey.rows
+def _columns(model: tables.TableModel, survey: table_files.Survey, left_out: list[tables.LeftOut]) -> report.Section:
     used = [
         [
             column.name,
             describe_column(column, model.schema.notation(column.name)),
-            f"{1 - columns[column.name].filled / rows:.1%}",
+            f"{1 - survey.columns[column.name].filled / survey.rows:.1%}",
         ]
         for column in model.schema.columns
     ]
-    unused = [[name, f"left out: {reason}", "–"] for name, reason in found.left_out]
+    unused = [[name, f"left out: {reason}", "–"] for name, reason in left_out]
     listed = [*used[:_MOST_COLUMNS], *unused[:_MOST_COLUMNS]]
     more = len(used) + len(unused) - len(listed)
     return report.Section(
@@ -258,21 +228,25 @@ def _columns(model: tables.TableModel, found: Findings) -> report.Section:
         note=" ".join(
             [
                 *([f"And {more:,} more."] if more else []),
-                *table_files.notes(found.survey)[:_MOST_COLUMNS],
+                *table_files.notes(survey)[:_MOST_COLUMNS],
                 describe_network(model),
             ]
         ),
     )
 
 
-def _picture(draw: Draw, alt: str, caption: str, columns: int = 2) -> report.Picture:
-    """The figure for two widths of page and two colour schemes; one of a single column takes half a wide page."""
-    themes = plots.LIGHT, plots.DARK
-    wide, narrow = ([draw(columns=width, theme=theme) for theme in themes] for width in (columns, 1))
-    return report.Picture(
-        alt,
-        caption,
-        report.Variants(*map(plots.png, wide)),
-        report.Variants(*map(plots.png, narrow)),
-        min(1.0, wide[0].get_figwidth() / _WIDE),
+def _section(title: str, lead: str, /, *picture: Any, **options: Any) -> report.Section:
+    """A section with one figure, of the arguments of `_picture`."""
+    return report.Section(title, lead, pictures=[_picture(*picture, **options)])
+
+
+def _picture(
+    alt: str, caption: str, draw: Callable[..., Figure], *arguments: Any, wide: int = 2, **options: Any
+) -> report.Picture:
+    """The figure of `wide` panels side by side or, on a narrow page, of one, in two colour schemes."""
+    many, one = (
+        [draw(*arguments, **options, columns=columns, theme=theme) for theme in (plots.LIGHT, plots.DARK)]
+        for columns in (wide, 1)
     )
+    side_by_side, single = (report.Variants(*map(plots.png, figures)) for figures in (many, one))
+    return report.Picture(alt, caption, side_by_side, single, min(1.0, many[0].get_figwidth() / _WIDE))

@@ -18,7 +18,7 @@ from torchnpn._files import whole_file
 from torchnpn._text import did_you_mean, shown
 from torchnpn.cli import fit_report
 from torchnpn.cli.arguments import FitOptions
-from torchnpn.cli.console import bars, say, show_figures
+from torchnpn.cli.console import NOTE, bars, say, show_record
 from torchnpn.cli.errors import fail, writing
 from torchnpn.estimators import NPNClassifier, NPNRegressor
 from torchnpn.report import printable
@@ -27,7 +27,6 @@ from torchnpn.training import resolve_device
 _MOST_WEIGHTS = 20_000_000  # of all networks: a gigabyte with gradients and the optimizer's averages
 _STRONG_PRIOR = {"class": 3.0}  # kl_weight where the usual one overfits; 10 for numbers
 _MOST_NAMED = 5  # columns that are left out for the same reason, each in a line of its own
-NOTE, WARNING = "yellow", "bold red"
 
 
 class Candidate(NamedTuple):
@@ -43,17 +42,9 @@ class Candidate(NamedTuple):
         return tables.nll_of(self.figures).model
 
 
-class Attempt(NamedTuple):
-    """What to try where the usual settings fail."""
-
-    words: str
-    family: str
-    settings: dict[str, Any]
-
-
 def fit(options: FitOptions) -> None:
     """Fit, and write the model and the report."""
-    _check_device(options.device)
+    _check_device(options.settings["device"])
     with bars() as bar:
         read, rows = _read(options, bar("Reading"))
     _check_size(options, read)
@@ -65,7 +56,7 @@ def fit(options: FitOptions) -> None:
         fail(f"the target {read.target.name!r} differs in too few rows to learn from some and test on others.")
     say(f"Learning from {_rows(len(learn.y))}; {len(held_out.y):,} are held out for testing.")
     with bars() as bar, _warnings_as_notes():
-        best, notes = _best(options, read, learn, held_out, bar)
+        best, notes = _best(options.settings, read, learn, held_out, bar)
         record = tables.Record(printable(read.table.name), len(learn.y), len(held_out.y), best.figures, tuple(notes))
         fitted = tables.TableModel(read.schema, best.target, best.estimator, record)
         if options.report:
@@ -75,41 +66,35 @@ def fit(options: FitOptions) -> None:
             )
     with writing(options.out):
         io.save(fitted, options.out)
-    show_figures(record.figures)
-    for note in notes:
-        say(note, style=WARNING if record.is_worse else NOTE)
+    show_record(record)
     say(f"Model:  {options.out}")
     if options.report:
-        findings = fit_report.Findings(read.found, read.left_out, read.kind, best.outcome, importance)
         with _warnings_as_notes():
-            text = fit_report.html(fitted, findings)
+            text = fit_report.html(fitted, read.kind, best.outcome, importance, read.found, read.left_out)
         with writing(beside := options.out.with_suffix(".html")), whole_file(beside) as file:
             file.write(text.encode())
         say(f"Report: {beside}")
 
 
 def _best(
-    options: FitOptions, read: tables.Data, learn: tables.Rows, held_out: tables.Rows, bar: Callable[[str], Any]
+    settings: dict[str, Any],
+    read: tables.Data,
+    learn: tables.Rows,
+    held_out: tables.Rows,
+    bar: Callable[[str], Any],
 ) -> tuple[Candidate, list[str]]:
     """The model with the usual settings; others beside it where it is worse than the baseline."""
-    settings = {
-        **({} if options.hidden is None else {"hidden": options.hidden}),
-        "max_epochs": options.epochs,
-        "n_estimators": options.members,
-        "device": options.device,
-        "random_state": options.seed,
-    }
     schema, target = read.schema, read.target
     best = first = _fitted(schema, target, settings, learn, held_out, bar("Training"))
     tried = []
-    for attempt in _attempts(target, options.hidden):
+    for words, family, changed in _attempts(target):
         if not tables.is_worse(best.figures):
             break
-        tried.append(attempt.words)
-        simpler = dataclasses.replace(target, family=attempt.family)
-        other = _fitted(schema, simpler, {**settings, **attempt.settings}, learn, held_out, bar("Training again"))
+        tried.append(words)
+        simpler = dataclasses.replace(target, family=family)
+        other = _fitted(schema, simpler, {**settings, **changed}, learn, held_out, bar("Training again"))
         if other.nll < best.nll:
-            best, kept = other, attempt.words
+            best, kept = other, words
     if not tried:
         return best, []
     usual = f"The usual settings did worse on the held-out rows than the baseline (NLL {_nll(first)})"
@@ -126,15 +111,15 @@ def _best(
     return best, notes
 
 
-def _attempts(target: tables.Target, hidden: tuple[int, ...] | None) -> list[Attempt]:
-    """What a person would try next: a stronger prior, then also a simpler model."""
+def _attempts(target: tables.Target) -> list[tuple[str, str, dict[str, Any]]]:
+    """What a person would try next, in words, with family and settings: a stronger prior, then also a simpler model."""
     strong = {"kl_weight": _STRONG_PRIOR.get(target.family, 10.0)}
     family = target.family if target.is_class else target.likelihood.simpler or target.family
     noise = {"noise": "constant"} if family == "gaussian" else {}
     simple = f"a linear model{'' if family == target.family else f' of family {family}'}"
     return [
-        Attempt("a stronger prior", target.family, strong),
-        Attempt(f"{simple} with a stronger prior", family, {**strong, **noise, "hidden": ()}),
+        ("a stronger prior", target.family, strong),
+        (f"{simple} with a stronger prior", family, {**strong, **noise, "hidden": ()}),
     ]
 
 
@@ -222,10 +207,11 @@ def _check_device(device: str) -> None:
 
 
 def _check_size(options: FitOptions, read: tables.Data) -> None:
-    sizes = [read.schema.width, *(options.hidden or ()), max(len(read.target.classes), 1)]
-    weights = options.members * sum(math.prod(pair) for pair in pairwise(sizes))
+    members, hidden = options.settings["n_estimators"], options.settings.get("hidden", ())
+    sizes = [read.schema.width, *hidden, max(len(read.target.classes), 1)]
+    weights = members * sum(math.prod(pair) for pair in pairwise(sizes))
     if weights > _MOST_WEIGHTS:
-        networks = "one network" if options.members == 1 else f"{options.members} networks"
+        networks = "one network" if members == 1 else f"{members} networks"
         fail(
             f"{networks} of {' - '.join(map(str, sizes))} units would have {weights:,} weights; expected at most "
             f"{_MOST_WEIGHTS:,}. Choose a smaller --hidden or fewer --members."

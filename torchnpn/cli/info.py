@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from torchnpn.cli.console import say, show, show_figures
+from torchnpn.cli.console import say, show, show_record
 from torchnpn.cli.errors import in_one_line
 
 if TYPE_CHECKING:
@@ -53,6 +53,4 @@ def _show_table_model(model: tables.TableModel) -> None:
         [column.name, describe_column(column, model.schema.notation(column.name))] for column in model.schema.columns
     ]
     show(["column", "holds"], rows, accent=0, left=(0, 1))
-    show_figures(record.figures)
-    for note in record.notes:
-        say(note, style="bold red" if record.is_worse else "yellow")
+    show_record(record)

@@ -44,5 +44,5 @@ def describe_network(model: tables.TableModel) -> str:
     some = "no hidden layer" if not hidden else "a hidden layer" if len(hidden) == 1 else "hidden layers"
     layers = f"{some} of {', '.join(f'{size:,}' for size in hidden)} units" if hidden else some
     inputs = "1 input" if model.schema.width == 1 else f"{model.schema.width:,} inputs"
-    several = f"{estimator.n_estimators} networks, each with " if estimator.n_estimators > 1 else "Network with "
+    several = f"{estimator.n_estimators} networks, each with " if (estimator.n_estimators or 1) > 1 else "Network with "
     return f"{several}{inputs} and {layers}; activation {estimator.activation}, kl_weight {estimator.kl_weight:g}."

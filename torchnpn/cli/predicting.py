@@ -6,7 +6,6 @@ import sys
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -14,7 +13,7 @@ from numpy.typing import NDArray
 
 from torchnpn import table_files, tables
 from torchnpn._text import did_you_mean, shown
-from torchnpn.cli.console import bars, say, show_figures
+from torchnpn.cli.console import WARNING, bars, say, show_figures
 from torchnpn.cli.errors import STDOUT, fail, print_to_stderr, writing
 from torchnpn.cli.models import load_model
 from torchnpn.columns import Number
@@ -23,29 +22,10 @@ _MANY_CLASSES, _TOP = 20, 5
 _MARKS = {".": "point", ",": "comma"}
 
 
-class Encoded(NamedTuple):
-    """Rows of a file, and the inputs that a model makes of them."""
-
-    model: tables.TableModel  # which reads numbers as the file writes them
-    batch: pa.RecordBatch
-    X: NDArray[np.float32]  # (rows, inputs)
-    first_row: int
-
-
 def predict(
     model_path: Path, data: Path, out: Path, level: float, keep: list[str] | None, top: int | None, raw: bool
 ) -> None:
-    """Write the table with predictions.
-
-    Args:
-        model_path: From `npn fit`.
-        data: The table.
-        out: Where to.
-        level: Of the intervals.
-        keep: Columns of the table to write too; None for all.
-        top: How many of the most likely classes to write, 0 for all; None decides by their number.
-        raw: Write text cells of a CSV file as they are.
-    """
+    """Write the table with predictions, beside those of its columns that `keep` names, or all of them for None."""
     to_csv = out == STDOUT or table_files.written_format(out) == "csv"
     fitted, table = _opened(model_path, data)
     kept = _kept_columns(table, keep)
@@ -60,7 +40,10 @@ def predict(
                 fail(f"the input already has a column {min(taken)!r}. Leave it out with --keep or --bare.")
             if to_csv:
                 columns = {name: table_files.csv_cells(batch[name], name, raw) for name in kept}
-                new = {name: table_files.csv_cells(_few_digits(x), name, raw) for name, x in predicted.items()}
+                new = {
+                    name: table_files.csv_cells(pa.array(table_files.rounded(x)), name, raw)
+                    for name, x in predicted.items()
+                }
             else:
                 numbers = {one.name for one in model.schema.columns if isinstance(one, Number)}
                 columns = {
@@ -111,7 +94,7 @@ def evaluate(model_path: Path, data: Path, level: float) -> None:
     figures = tables.figures(every, tables.marginal_outcome(target, every.y, level), level)
     show_figures(figures)
     if tables.is_worse(figures):
-        say("Worse on these rows than predicting the same distribution for every row.", style="bold red")
+        say("Worse on these rows than predicting the same distribution for every row.", style=WARNING)
 
 
 def _opened(model_path: Path, data: Path) -> tuple[tables.TableModel, table_files.Table]:
@@ -124,15 +107,18 @@ def _opened(model_path: Path, data: Path) -> tuple[tables.TableModel, table_file
 
 def _encoded(
     model: tables.TableModel, table: table_files.Table, batches: Iterable[pa.RecordBatch]
-) -> Iterator[Encoded]:
-    """Batches of a table as a model reads them; notes what is unlike the rows that it was trained on."""
+) -> Iterator[tuple[tables.TableModel, pa.RecordBatch, NDArray[np.float32], int]]:
+    """The model that reads numbers as the file writes them, and batches with their inputs and their first row's number.
+
+    Notes what is unlike the rows that the model was trained on.
+    """
     row, far = 1, None
     for batch in batches:
         if row == 1:
             model = _for_file(model, table, batch)
         X = model.schema.encode(batch, row)
         far = far or next(model.schema.far_outside(X, row), None)
-        yield Encoded(model, batch, X, row)
+        yield model, batch, X, row
         row += batch.num_rows
     _warn_far_outside(far, table)
 
@@ -182,10 +168,6 @@ def _warn_far_outside(far: tables.FarOutside | None, table: table_files.Table) -
         f"note: {table.label}: {shown(far.column.name)} is {value} in row {far.row:,}, far outside the training "
         f"values ({low} to {high}). Check units and decimal marks; predictions for such rows are unreliable."
     )
-
-
-def _few_digits(values: NDArray[Any]) -> pa.Array:
-    return pa.array(table_files.rounded(values) if values.dtype.kind == "f" else values)
 
 
 def _as_number(column: pa.Array, notation: table_files.Notation) -> pa.Array:

@@ -8,7 +8,6 @@ import sys
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
-from importlib.util import find_spec
 from types import FrameType
 from typing import Any, NoReturn
 
@@ -19,10 +18,6 @@ from torchnpn.cli.errors import OTHER, print_to_stderr
 def prepared() -> Iterator[None]:
     """Run the command in it: what goes wrong around the command is one line, or nothing."""
     _open_closed_streams()
-    for needed in ("matplotlib", "pyarrow"):
-        if find_spec(needed) is None:  # said now, before any work is done
-            print_to_stderr(f"{needed} is not installed. The command needs: pip install 'torchnpn[cli]'")
-            sys.exit(OTHER)
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="backslashreplace")  # an ASCII terminal sees \u00e9, not a traceback

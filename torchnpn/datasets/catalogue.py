@@ -108,22 +108,14 @@ def verify(name: str | None = None) -> list[Verdict]:
 
 def available() -> list[Info]:
     """All data sets, whether their files are present, and where."""
-    paths = {name: store.locate(source.path) for name, source in _sources().items()}
-    sets = [
-        Info(
-            name=name,
-            title=source.title,
-            rows=source.rows,
-            columns=source.columns,
-            task=source.task,
-            licence=source.licence,
-            source=source.origin,
-            present=paths[name].is_file(),
-            path=paths[name],
-        )
-        for name, source in _sources().items()
+    found = [(one, store.locate(one.path)) for one in _sources().values()]
+    return [
+        *(
+            Info(one.name, one.title, one.rows, one.columns, one.task, one.licence, one.origin, path.is_file(), path)
+            for one, path in found
+        ),
+        toy.INFO,
     ]
-    return [*sets, toy.INFO]
 
 
 @functools.cache

@@ -83,34 +83,18 @@ class Original(NamedTuple):
 
 @dataclass(frozen=True)
 class Source:
-    """All that is known of a data set without its file.
+    """All that is known of a data set without its file."""
 
-    Attributes:
-        name: What `load` is asked for.
-        title: One line for lists.
-        rows: Number of rows of `X`.
-        columns: Number of columns of `X`.
-        task: What it is for, in one or two words.
-        licence: As stated at the source.
-        origin: Where it comes from.
-        path: The `.npz` file, relative to the data folder.
-        digest: `store.digest` of the arrays in that file.
-        read: Makes the data set of those arrays.
-        originals: The files to download; empty where they cannot be converted here.
-        convert: Makes the arrays of the originals' bytes, by name.
-        by_hand: What to do where there is nothing to download.
-    """
-
-    name: str
-    title: str
+    name: str  # what `load` is asked for
+    title: str  # one line for lists
     rows: int
-    columns: int
-    task: str
-    licence: str
+    columns: int  # of `X`
+    task: str  # what it is for, in one or two words
+    licence: str  # as stated at the source
     origin: str
-    path: str
-    digest: str
+    path: str  # of the `.npz` file, relative to the data folder
+    digest: str  # `store.digest` of the arrays in that file
     read: Callable[[Arrays], Dataset]
-    originals: tuple[Original, ...] = ()
-    convert: Callable[[Mapping[str, bytes]], Arrays] | None = None
-    by_hand: str = ""
+    originals: tuple[Original, ...] = ()  # to download; empty where they cannot be converted here
+    convert: Callable[[Mapping[str, bytes]], Arrays] | None = None  # from the bytes of originals, by name
+    by_hand: str = ""  # what to do where there is nothing to download

@@ -73,33 +73,24 @@ def download(
     most: int = MOST_BYTES,
     clock: Clock | None = None,
 ) -> bytes:
-    """The bytes at `url`.
+    """The bytes at `url`, at most `most`, which must hash to `sha256`; None leaves that check to the caller.
 
-    Args:
-        url: The address, `http://…` or `https://…`.
-        sha256: What they must hash to; None leaves the check to the caller.
-        progress: Called as `progress(bytes so far, bytes in all or None)`.
-        most: How many bytes there may be; more are refused as soon as they are announced, or come.
-        clock: When to give up; by default after `Patience.usual()`, beginning now.
-
-    Raises:
-        DownloadError: If the address cannot be reached, the answer breaks off, takes too long or is too large, or the
-            bytes are others.
+    `progress` takes bytes so far and bytes in all, None where unknown. Without a clock the usual patience begins now. A
+    DownloadError says that the address cannot be reached, that the answer breaks off, takes too long or is too large,
+    or that the bytes are others.
     """
     clock = Clock(Patience.usual()) if clock is None else clock
     _check_address(url)
     pace = _Pace(url, clock, most + _MOST_AROUND)
     try:
         with _opener(pace).open(url, timeout=max(min(clock.patience.silence, clock.left), 0.01)) as response:
-            body, total = _receive(url, response, most, progress)
+            body = _received(url, response, most, progress)
     except DownloadError:
         raise
     except (OSError, http.client.HTTPException, ValueError) as error:  # unknown host, refused, 404, silence, garbage
         raise DownloadError(f"Could not get {url} ({str(error)[:200]}).") from error
     finally:
         pace.close()
-    if total is not None and len(body) != total:
-        raise DownloadError(f"{url} broke off: expected {total} bytes, got {len(body)}. Try again.")
     found = hashlib.sha256(body).hexdigest()
     if sha256 is not None and found != sha256:
         raise DownloadError(
@@ -109,9 +100,7 @@ def download(
     return body
 
 
-def _receive(
-    url: str, response: http.client.HTTPResponse, most: int, progress: Progress | None
-) -> tuple[bytes, int | None]:
+def _received(url: str, response: http.client.HTTPResponse, most: int, progress: Progress | None) -> bytes:
     if response.status != 200:
         raise DownloadError(f"Could not get {url}: the server answers with status {response.status}, not 200.")
     if (coding := response.headers.get("Content-Encoding", "identity")) != "identity":
@@ -126,7 +115,9 @@ def _receive(
             raise DownloadError(f"{url} is too large: at most {most} bytes are expected, and more came.")
         if progress is not None:
             progress(len(body), total)
-    return bytes(body), total
+    if total is not None and len(body) != total:
+        raise DownloadError(f"{url} broke off: expected {total} bytes, got {len(body)}. Try again.")
+    return bytes(body)
 
 
 def _check_address(url: str) -> None:
@@ -203,28 +194,25 @@ class _Response(http.client.HTTPResponse):
         pace.answers.append(self)
 
 
-def _connection(kind: type[http.client.HTTPConnection], pace: _Pace, *args: Any, **kwargs: Any) -> Any:
-    made = kind(*args, **kwargs)
-    made.response_class = partial(_Response, pace)  # type: ignore[assignment]
-    return made
+class _Handler(urllib.request.AbstractHTTPHandler):
+    """Both schemes, with all bytes of the answers counted and timed."""
 
+    http_request = https_request = urllib.request.AbstractHTTPHandler.do_request_
 
-class _Http(urllib.request.HTTPHandler):
     def __init__(self, pace: _Pace) -> None:
         super().__init__()
         self.pace = pace
 
     def http_open(self, req: urllib.request.Request) -> http.client.HTTPResponse:
-        return self.do_open(partial(_connection, http.client.HTTPConnection, self.pace), req)
-
-
-class _Https(urllib.request.HTTPSHandler):
-    def __init__(self, pace: _Pace) -> None:
-        super().__init__()
-        self.pace = pace
+        return self.do_open(partial(self._connection, http.client.HTTPConnection), req)
 
     def https_open(self, req: urllib.request.Request) -> http.client.HTTPResponse:
-        return self.do_open(partial(_connection, http.client.HTTPSConnection, self.pace), req)
+        return self.do_open(partial(self._connection, http.client.HTTPSConnection), req)
+
+    def _connection(self, kind: type[http.client.HTTPConnection], *args: Any, **kwargs: Any) -> Any:
+        made = kind(*args, **kwargs)
+        made.response_class = partial(_Response, self.pace)  # type: ignore[assignment]
+        return made
 
 
 class _Redirections(urllib.request.HTTPRedirectHandler):
@@ -241,8 +229,7 @@ def _opener(pace: _Pace) -> urllib.request.OpenerDirector:
     opener.addheaders = [("User-Agent", "torchnpn")]
     for handler in (
         urllib.request.ProxyHandler(),
-        _Http(pace),
-        _Https(pace),
+        _Handler(pace),
         _Redirections(),
         urllib.request.HTTPDefaultErrorHandler(),
         urllib.request.HTTPErrorProcessor(),

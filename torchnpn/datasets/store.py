@@ -48,8 +48,7 @@ def locate(relative: str) -> Path:
 def read(path: Path) -> Arrays:
     """All arrays of an `.npz` file; never unpickles, and takes no more memory than the file may need.
 
-    Raises:
-        ValueError: If the file is damaged, no `.npz` file of plain arrays, or made to be far larger than it looks.
+    A ValueError says that it is damaged, no file of plain arrays, or made to be far larger than it looks.
     """
     try:
         with open_plain_file(path) as file, zipfile.ZipFile(file) as archive:
@@ -109,11 +108,7 @@ _DAMAGE = (  # ways of damaged zips and arrays
 
 
 def make_folder(path: Path) -> None:
-    """Make the folder that `path` will lie in.
-
-    Raises:
-        OSError: If that is not possible; the message says what to set.
-    """
+    """Make the folder that `path` will lie in; an OSError says what to set."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
     except OSError as error:
@@ -121,11 +116,7 @@ def make_folder(path: Path) -> None:
 
 
 def write(path: Path, arrays: Arrays) -> None:
-    """Store arrays under `path`, as a file that is whole or not there.
-
-    Raises:
-        OSError: If the folder cannot be written to; the message says what to set.
-    """
+    """Store arrays under `path`, as a file that is whole or not there; an OSError says what to set."""
     make_folder(path)
     try:
         with whole_file(path) as file:

@@ -28,15 +28,7 @@ INFO = Info(
 
 
 def cubic(generator: np.random.Generator, points: int = POINTS) -> tuple[NDArray[Any], NDArray[Any]]:
-    """Draw x ~ U(-4, 4) and y = x³ + N(0, 9), independently for each point.
-
-    Args:
-        generator: Where the randomness comes from; `np.random.default_rng(0)` gives the points of `load("toy")`.
-        points: How many.
-
-    Returns:
-        x and y, each (points,).
-    """
+    """Draw x ~ U(-4, 4) and y = x³ + N(0, 9), each (points,); `default_rng(0)` draws those of `load("toy")`."""
     x = generator.uniform(-REACH, REACH, points)
     return x, x**3 + generator.normal(0.0, NOISE_STD, points)
 

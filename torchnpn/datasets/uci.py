@@ -31,12 +31,12 @@ class Table(NamedTuple):
     folder: str
     title: str
     rows: int
-    splits: int
     features: tuple[str, ...]
     target: str
     sha256: str
     digest: str
     note: str = ""
+    splits: int = 20
 
 
 def _words(names: str) -> tuple[str, ...]:
@@ -49,7 +49,6 @@ TABLES = (
         folder="bostonHousing",
         title="House prices in Boston",
         rows=506,
-        splits=20,
         features=_words("CRIM ZN INDUS CHAS NOX RM AGE DIS RAD TAX PTRATIO B LSTAT"),
         target="MEDV",
         sha256="baadf72995725d76efe787b664e1f083388c79ba21ef9a7990d87f774184735a",
@@ -62,7 +61,6 @@ TABLES = (
         folder="concrete",
         title="Strength of concrete",
         rows=1030,
-        splits=20,
         features=_words("cement slag fly_ash water superplasticizer coarse_aggregate fine_aggregate age"),
         target="strength",
         sha256="43d290fd2c2a399ad7e62c45cab5337ba94ece69ebdcf5875aa668cb886243de",
@@ -74,7 +72,6 @@ TABLES = (
         folder="energy",
         title="Heating load of buildings",
         rows=768,
-        splits=20,
         features=_words(
             "relative_compactness surface_area wall_area roof_area overall_height orientation glazing_area "
             "glazing_area_distribution"
@@ -89,7 +86,6 @@ TABLES = (
         folder="kin8nm",
         title="Reach of a robot arm with eight joints",
         rows=8192,
-        splits=20,
         features=tuple(f"theta{joint}" for joint in range(1, 9)),
         target="distance",
         sha256="a694ce0c7a21390f2bd2a205c36f2482cd974637a207038696716e22f3bbe810",
@@ -100,7 +96,6 @@ TABLES = (
         folder="naval-propulsion-plant",
         title="Decay of a ship's gas turbine",
         rows=11934,
-        splits=20,
         features=_words(
             "lever_position ship_speed shaft_torque turbine_revolutions generator_revolutions "
             "starboard_propeller_torque port_propeller_torque turbine_exit_temperature "
@@ -117,7 +112,6 @@ TABLES = (
         folder="power-plant",
         title="Output of a power plant",
         rows=9568,
-        splits=20,
         features=_words("temperature exhaust_vacuum pressure humidity"),
         target="output",
         sha256="daebd20c408dfc5c4979604f240e891be162c3a5d00d662380aa669044a1fb31",
@@ -129,19 +123,18 @@ TABLES = (
         folder="protein-tertiary-structure",
         title="Deviation of predicted protein structures",
         rows=45730,
-        splits=5,
         features=tuple(f"F{number}" for number in range(1, 10)),
         target="RMSD",
         sha256="d35f332707e8a73f21e021039250a1e7b26e14f7dd826a0337ffa8e8e48b9727",
         digest="e2fa8696173b928c9430a980b7635bdca61c333bcaccd91cedce80e97bcdffc8",
         note="Five splits where the others have twenty.",
+        splits=5,
     ),
     Table(
         name="wine",
         folder="wine-quality-red",
         title="Quality of red wine",
         rows=1599,
-        splits=20,
         features=_words(
             "fixed_acidity volatile_acidity citric_acid residual_sugar chlorides free_sulfur_dioxide "
             "total_sulfur_dioxide density pH sulphates alcohol"
@@ -156,7 +149,6 @@ TABLES = (
         folder="yacht",
         title="Resistance of sailing yachts",
         rows=308,
-        splits=20,
         features=_words(
             "buoyancy_position prismatic_coefficient length_displacement beam_draught length_beam froude_number"
         ),

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from torch import nn
 
 from torchnpn.documents.counts import Counts, present, row_max, row_sum
-from torchnpn.documents.layers import Identity, Masking, SaturatingKL, WordLinear
+from torchnpn.documents.layers import Masking, SaturatingKL, WordLinear
 from torchnpn.documents.start import start_gaussian_, start_positive_
 from torchnpn.likelihoods import (
     BernoulliPoisson,
@@ -84,13 +84,9 @@ class Architecture:
         return PoissonRate() if self.loss == "poisson" else SquaredError()
 
     def network(self, x: Counts, means: NDArray[np.float64], variance: float, seed: int) -> Sequential:
-        """The network before training.
+        """The network before training, started on scaled documents, its outputs at `means` (terms,) of the targets.
 
-        Args:
-            x: Scaled documents, by which it is started.
-            means: (terms,) of the targets, where the outputs start.
-            variance: Of the weights, see `start_gaussian_` and `start_positive_`.
-            seed: Of the weights.
+        The variance of the weights is explained in `start_gaussian_` and `start_positive_`.
         """
         generator = torch.Generator().manual_seed(seed)
         network = self.layers(x.shape[1], generator)
@@ -119,7 +115,7 @@ class Architecture:
 
     def _activation(self) -> nn.Module:
         if self.activation == "identity":
-            return Identity()
+            return nn.Identity()  # with positive weights and no biases: a nonnegative matrix factorisation
         if self.activation == "saturating_kl":
             return SaturatingKL(self.tau)
         return Saturating(self.family, self.tau) if self.activation == "saturating" else ACTIVATIONS[self.activation]()

@@ -48,12 +48,7 @@ class WordLinear(Linear):
     """o = x Wᵀ + b for sparse rows x that are uncertain: each entry has the variance of masking, p/(1 - p) x².
 
     With k = p/(1 - p) the variance is o_s = x² ((1 + k) W_s + k W_m²)ᵀ + b_s: one sparse product, as without noise.
-
-    Args:
-        in_features: Words of the vocabulary.
-        out_features: Units.
-        input_noise: p of the input's variance, in training and after it.
-        options: As for `Linear`.
+    There is noise of p = `input_noise` in training and after it.
     """
 
     def __init__(self, in_features: int, out_features: int, *, input_noise: float = 0.0, **options: Any) -> None:
@@ -71,13 +66,6 @@ class WordLinear(Linear):
         assert W_s is not None
         bias = None if self.bias is None else self.bias.moments
         return sparse_linear.linear(x, Moments(W_m, (1 + k) * W_s + k * W_m**2), bias)
-
-
-class Identity(nn.Module):
-    """v(x) = x: with positive weights and no biases the network is a nonnegative matrix factorisation."""
-
-    def forward(self, o: Moments | Tensor) -> Moments:
-        return as_moments(o)
 
 
 class SaturatingKL(nn.Module):

@@ -15,7 +15,7 @@ from sklearn.utils.validation import check_array, check_is_fitted
 from torchnpn.estimators.base import NPNEstimator
 from torchnpn.estimators.forward import in_float64
 from torchnpn.estimators.inputs import Inputs
-from torchnpn.estimators.learning import Progress, all_or_nothing
+from torchnpn.estimators.learning import Member, Progress, all_or_nothing
 from torchnpn.estimators.predictive import ArrayMoments
 from torchnpn.estimators.settings import check_hidden
 from torchnpn.estimators.validation import (
@@ -132,9 +132,15 @@ class NPNAutoencoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, NPNEstim
         check_enough_rows(self, X, weight)
         self.inputs_ = Inputs.learn(X, weight, self.missing, self._least_scale)
         x = self._inputs(X, X_variance)
-        self._start(X.shape[0], X.shape[1], X.shape[1], GaussianNoise())
-        self._train(x, x if scipy.sparse.issparse(x) else x.mean, weight, progress)
+        self._start(X.shape[0], X.shape[1])
+        y = x if scipy.sparse.issparse(x) else x.mean
+        whole = Member(self.network_, self.likelihood_, self._seed)
+        self.history_ = self._train(whole, (x, y, weight), self._plan(X.shape[0]), progress, self.kl_weight)
+        self._rows_seen = X.shape[0] if weight is None else float(weight.sum())
         return self
+
+    def _new_likelihood(self, replicas: tuple[int, ...]) -> Likelihood:
+        return GaussianNoise()
 
     def _check_hidden(self, hidden: Any) -> None:
         check_hidden(hidden, with_code=True)
@@ -194,5 +200,5 @@ class NPNAutoencoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, NPNEstim
 
     # Model files -------------------------------------------------------------------------------------------------
 
-    def _read_target(self, plain: dict[str, Any], arrays: dict[str, Any]) -> tuple[Likelihood, int]:
-        return GaussianNoise(), self._features
+    def _read_target(self, plain: dict[str, Any], arrays: dict[str, Any]) -> int:
+        return self._features

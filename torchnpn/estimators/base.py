@@ -34,12 +34,13 @@ from torchnpn.estimators.settings import (
     check_verbose,
     seed_of,
 )
+from torchnpn.estimators.stacking import Mixing
 from torchnpn.estimators.validation import checked_rows, checked_variance
 from torchnpn.families import Distribution
 from torchnpn.io import checks
 from torchnpn.likelihoods import Likelihood, VarianceParts, mixed, mixture_parts
 from torchnpn.moments import Moments
-from torchnpn.nn import ACTIVATIONS, Linear, MeanAndNoise, Sequential, member, mlp, replicas_of
+from torchnpn.nn import ACTIVATIONS, Ensemble, Linear, MeanAndNoise, Sequential, member, mlp, replicas_of
 from torchnpn.priors import EmpiricalBayes
 from torchnpn.training import History, Recipe, adam, check_network_size, constant, resolve_device, why_not_numpy
 
@@ -60,14 +61,14 @@ class NPNEstimator(BaseEstimator):  # type: ignore[misc]
     learning_rate: float
     batch_size: int | None
     max_epochs: int | None
-    n_estimators: int = 1
+    n_estimators: int | None = None
     device: str
     random_state: Any
     verbose: int
 
     columns_: Columns | None
     inputs_: Inputs
-    network_: Sequential
+    network_: Any  # Sequential, or an Ensemble of several
     likelihood_: Likelihood
     history_: History
     n_features_in_: int
@@ -76,7 +77,7 @@ class NPNEstimator(BaseEstimator):  # type: ignore[misc]
     _rows_seen: float
     _averages: list[dict[str, Any]]  # of Adam, between calls of partial_fit; one for each trainee
     _bins: Bins | None = None  # that stand beside the features
-    _weights: Tensor | None = None  # of members in the mixture; None where all count the same
+    _mixing: Mixing | None = None  # of networks of several shapes; None for networks of one shape that count the same
     _steps: int = 10_000  # of training, after which sets of every size have settled
     _most_epochs: int = 1_000
 
@@ -92,7 +93,7 @@ class NPNEstimator(BaseEstimator):  # type: ignore[misc]
         self._check_hidden(self.hidden)
         check_count("batch_size", self.batch_size, optional=True)
         check_count("max_epochs", self.max_epochs, 100_000, optional=True)
-        check_count("n_estimators", self.n_estimators, 1_000)
+        check_count("n_estimators", self.n_estimators, 1_000, optional=True)
         ranges = {"learning_rate": RATE, "kl_weight": WEIGHT, "dropout": SHARE, "adversarial": WEIGHT}
         for name, among in ranges.items():
             check_number(name, getattr(self, name), among)
@@ -108,31 +109,48 @@ class NPNEstimator(BaseEstimator):  # type: ignore[misc]
 
     @property
     def _replicas(self) -> tuple[int, ...]:
-        """Leading dimensions of the tensors of network and likelihood."""
-        members = int(self.n_estimators) if self._weights is None else len(self._weights)
-        return () if members == 1 else (members,)
+        """Leading dimensions of the tensors of network and likelihood, where all members have one shape."""
+        return () if self.n_estimators in (None, 1) else (int(self.n_estimators),)
 
     @property
     def _layers(self) -> list[int]:
         """Units of all hidden layers."""
         return [*map(int, self.hidden)]
 
-    def _start(self, rows: int, n_in: int, targets: int, likelihood: Likelihood) -> None:
+    def _start(self, rows: int, targets: int) -> None:
         """A new network to be trained on so many rows, its random numbers drawn from `random_state`."""
+        self._start_again()
+        made = self._new_network(targets, self._layers, self._replicas, self._plan(rows))
+        self.network_, self.likelihood_, _ = made
+
+    def _start_again(self) -> None:
         resolve_device(self.device)
-        self._seed, self.likelihood_ = seed_of(self.random_state), likelihood
-        sizes = [n_in, *self._layers, likelihood.outputs(targets)]
-        check_network_size(sizes, self._plan(rows).batch_size, math.prod(self._replicas))
-        self.network_ = new_network(partial(self._build, n_in, targets), self._replicas, self._seed)
+        self._seed = seed_of(self.random_state)
         self.history_, self._rows_seen, self._averages = History(), 0.0, []
 
+    def _new_network(self, targets: int, units: list[int], replicas: tuple[int, ...], plan: Plan) -> Member:
+        """A network with these hidden layers, or several, and the likelihood of its outputs."""
+        likelihood = self._new_likelihood(replicas)
+        sizes = [self._width, *units, likelihood.outputs(targets)]
+        check_network_size(sizes, plan.batch_size, math.prod(replicas))
+        build = partial(self._build, likelihood, targets, units)
+        return Member(new_network(build, replicas, self._seed), likelihood, self._seed)
+
+    def _new_likelihood(self, replicas: tuple[int, ...]) -> Likelihood:
+        """What turns outputs into predictions, for so many networks."""
+        raise NotImplementedError
+
     def _build(
-        self, n_in: int, targets: int, generator: torch.Generator | None = None, replicas: tuple[int, ...] = ()
+        self,
+        likelihood: Likelihood,
+        targets: int,
+        units: list[int],
+        generator: torch.Generator | None = None,
+        replicas: tuple[int, ...] = (),
     ) -> Sequential:
         """Layers whose outputs the likelihood takes; the kinks of the first start spread over the rows."""
         common: dict[str, Any] = {"replicas": replicas, "generator": generator}
-        likelihood = self.likelihood_
-        sizes = [n_in, *self._layers, targets if likelihood.noise_apart else likelihood.outputs(targets)]
+        sizes = [self._width, *units, targets if likelihood.noise_apart else likelihood.outputs(targets)]
         network = mlp(sizes, activation=self.activation, dropout=float(self.dropout), **common)
         first, last = network[0], network[-1]
         assert isinstance(first, Linear) and first.bias is not None and isinstance(last, Linear)
@@ -153,36 +171,35 @@ class NPNEstimator(BaseEstimator):  # type: ignore[misc]
 
     def _train(
         self,
-        x: Any,
-        y: Any,
-        weight: Array | None,
+        whole: Member,
+        data: tuple[Any, Any, Array | None],
+        plan: Plan,
         progress: Progress | None,
+        kl_weight: float | Array,
         subsets: Array | None = None,
-        kl_weight: float | Array | None = None,
-    ) -> None:
+    ) -> History:
         """All epochs, from the start; with one weight of the KL, or one for each of the networks."""
-        wanted = self.kl_weight if kl_weight is None else kl_weight
-        rows = y.shape[0] if subsets is None else subsets.shape[1]  # that one network sees
-        plan = self._plan(rows)
 
         def recipe(trained: Member, k: int, count: int) -> Recipe:
-            kl_weight = ramp(wanted, partial(self._least_kl, trained.likelihood))
-            return self._recipe(trained.seed, plan.batch_size, epochs=plan.epochs, kl_weight=kl_weight)
+            beta = ramp(kl_weight, partial(self._least_kl, trained.likelihood))
+            return self._recipe(plan, trained.seed, kl_weight=beta)
 
         report = partial(reporter, type(self).__name__, plan.epochs, progress, bool(self.verbose))
-        prior = EmpiricalBayes() if np.any(wanted) else None
-        self.history_ = self._train_members((x, y, weight), prior, recipe, report, subsets, np.ndim(wanted) > 0)
-        self._rows_seen = rows if weight is None else float(weight.sum())
+        prior = EmpiricalBayes() if np.any(kl_weight) else None
+        return self._train_members(whole, data, prior, recipe, report, subsets, np.ndim(kl_weight) > 0)
 
     def _train_on(self, x: Any, y: Any, weight: Array | None) -> None:
         """One pass over more rows, from where the weights are; the KL counts once over all rows seen."""
-        if self._weights is not None:
-            raise ValueError('partial_fit goes with effort="quick": with "best", each member left out other rows.')
+        if self._mixing is not None:
+            raise ValueError(
+                'partial_fit goes on with one network: make the estimator with effort="quick". The networks of a '
+                "mixture each left out other rows."
+            )
         before = self.network_, self.likelihood_
         self.network_, self.likelihood_ = copy.deepcopy(before)  # the old ones stay as they are
         rows = len(y) if weight is None else float(weight.sum())
         self._rows_seen += rows
-        batch_size, averages = self._plan(y.shape[0]).batch_size, self._averages
+        plan, averages = self._plan(y.shape[0])._replace(epochs=1), self._averages
         made: list[Optimizer] = []
 
         def resumed(before: dict[str, Any] | None, parameters: Iterable[Tensor], lr: float) -> Optimizer:
@@ -195,23 +212,24 @@ class NPNEstimator(BaseEstimator):  # type: ignore[misc]
         def recipe(trained: Member, k: int, count: int) -> Recipe:
             kl_weight, seed = constant(self.kl_weight * rows / self._rows_seen), trained.seed + int(self._rows_seen)
             optimizer = partial(resumed, averages[k] if len(averages) == count else None)
-            return self._recipe(seed, batch_size, epochs=1, kl_weight=kl_weight, optimizer=optimizer, scheduler=None)
+            return self._recipe(plan, seed, kl_weight=kl_weight, optimizer=optimizer, scheduler=None)
 
-        history = self._train_members((x, y, weight), EmpiricalBayes(), recipe)
+        whole = Member(self.network_, self.likelihood_, self._seed)
+        history = self._train_members(whole, (x, y, weight), EmpiricalBayes(), recipe)
         self._averages = [optimizer.state_dict() for optimizer in made]
         self.history_ = History([*self.history_.epochs, *history.epochs])
 
-    def _recipe(self, seed: int, batch_size: int, **others: Any) -> Recipe:
-        others |= {"learning_rate": self.learning_rate, "adversarial": self.adversarial}
-        return Recipe(seed=seed, batch_size=batch_size, **others)
+    def _recipe(self, plan: Plan, seed: int, **others: Any) -> Recipe:
+        settings = {"learning_rate": self.learning_rate, "adversarial": self.adversarial, **others}
+        return Recipe(seed=seed, batch_size=plan.batch_size, epochs=plan.epochs, **settings)
 
-    def _train_members(self, *arguments: Any) -> History:
-        return train_members(Member(self.network_, self.likelihood_, self._seed), self._place(), *arguments)
+    def _train_members(self, whole: Member, *arguments: Any) -> History:
+        return train_members(whole, self._place(whole.network), *arguments)
 
-    def _place(self) -> torch.device:
+    def _place(self, network: Sequential) -> torch.device:
         """Where to train; "auto" keeps a small network on the CPU: it is done before a GPU has compiled its kernels."""
         if self.device == "auto":
-            alone = member(self.network_, 0) if self._replicas else self.network_
+            alone = member(network, 0) if replicas_of(network) else network
             if why_not_numpy(alone, EmpiricalBayes(), torch.device("cpu")) is None:
                 return torch.device("cpu")
         return resolve_device(self.device)
@@ -239,6 +257,11 @@ class NPNEstimator(BaseEstimator):  # type: ignore[misc]
         """What all members together predict."""
         return mixed(members, self._weights) if replicas_of(self.network_) else members
 
+    @property
+    def _weights(self) -> Tensor | None:
+        """Of the members in the mixture; None where all count the same."""
+        return None if self._mixing is None else torch.from_numpy(self._mixing.weights)
+
     @torch.no_grad()
     def _variance_parts(self, X: Any, X_variance: Any) -> VarianceParts:
         """Parts of the predictive variance, of one network or of all members."""
@@ -257,11 +280,12 @@ class NPNEstimator(BaseEstimator):  # type: ignore[misc]
             **state.plain_model(self),
             "rows_seen": float(self._rows_seen),
             "seed": self._seed,
+            **({} if self._mixing is None else {"mixture": self._mixing.plain_shapes()}),
             **self._plain_target(),
         }
         arrays: dict[str, Any] = self.inputs_.to_arrays()
-        if self._weights is not None:
-            arrays |= {"weights": self._weights.numpy()}
+        if self._mixing is not None:
+            arrays |= {"weights": self._mixing.weights}
         if self._bins is not None:
             arrays |= self._bins.to_arrays()
         for prefix, module in (("network.", self.network_), ("likelihood.", self.likelihood_)):
@@ -277,29 +301,31 @@ class NPNEstimator(BaseEstimator):  # type: ignore[misc]
         model.history_, model._averages = History(), []
         model.columns_ = state.checked_columns(plain, model)
         model.inputs_ = Inputs.from_arrays(arrays, model._features)
-        model._read_mixture(arrays)
+        if "mixture" in plain:
+            model._mixing = Mixing.from_file(plain["mixture"], arrays)
+        if "bins.feature" in arrays:
+            model._bins = Bins.from_arrays(arrays, model._features)
+        targets = model._read_target(plain, arrays)
         with torch.device("meta"):
-            model.likelihood_, targets = model._read_target(plain, arrays)
-            network = model._build(model._width, targets, replicas=model._replicas)
+            network, likelihood = model._empty(targets)
         model.network_ = state.load_module(network, arrays, "network.")
-        state.load_module(model.likelihood_, arrays, "likelihood.")
+        model.likelihood_ = state.load_module(likelihood, arrays, "likelihood.")
         state.check_complete(plain, arrays, model)
         return model
-
-    def _read_mixture(self, arrays: dict[str, Any]) -> None:
-        """Take up bins and the weights of members, where a file has them."""
-        if "weights" in arrays:
-            weights = checks.array("weights", arrays, (np.asarray(arrays["weights"]).size,))
-            if not ((weights > 0).all() and abs(weights.sum() - 1) < 1e-6):
-                raise ValueError("weights should be above zero, with a sum of one")
-            self._weights = torch.from_numpy(weights)
-        if "bins.feature" in arrays:
-            self._bins = Bins.from_arrays(arrays, self._features)
 
     @property
     def _features(self) -> int:
         """Columns of X, or what becomes of them if they are not all numbers."""
         return self.n_features_in_ if self.columns_ is None else self.columns_.width
+
+    def _empty(self, targets: int) -> tuple[Sequential | Ensemble, Likelihood]:
+        """Network and likelihood of the right shapes, yet without numbers."""
+        if self._mixing is None:
+            likelihood = self._new_likelihood(self._replicas)
+            return self._build(likelihood, targets, self._layers, replicas=self._replicas), likelihood
+        likelihood = self._new_likelihood((len(self._mixing.weights),))
+        shapes = self._mixing.shapes
+        return Ensemble(self._build(likelihood, targets, list(units), replicas=(k,)) for units, k in shapes), likelihood
 
     @property
     def _width(self) -> int:
@@ -314,6 +340,6 @@ class NPNEstimator(BaseEstimator):  # type: ignore[misc]
         """What is known of the target, as arrays."""
         return {}
 
-    def _read_target(self, plain: dict[str, Any], arrays: dict[str, Any]) -> tuple[Likelihood, int]:
-        """Take up what the two above wrote; the likelihood, yet without numbers, and how many targets or classes."""
+    def _read_target(self, plain: dict[str, Any], arrays: dict[str, Any]) -> int:
+        """Take up what the two above wrote; how many targets or classes there are."""
         raise NotImplementedError

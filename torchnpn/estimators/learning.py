@@ -119,6 +119,11 @@ def reporter(
     return report
 
 
+def part_of(progress: Progress, k: int, count: int) -> Progress:
+    """What the k-th of so many trainings calls, for a progress of all of them."""
+    return lambda share: progress((k + share) / count)
+
+
 # Which networks ------------------------------------------------------------------------------------------------------
 
 

@@ -10,8 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import RegressorMixin
 from torch.distributions import constraints
 
-from torchnpn.estimators import stacking
-from torchnpn.estimators.learning import Plan, all_or_nothing, regression_steps, regression_units
+from torchnpn.estimators.learning import Member, Plan, all_or_nothing, regression_steps, regression_units
 from torchnpn.estimators.predictive import ArrayMoments, ArrayVarianceParts, Interval, Predictive
 from torchnpn.estimators.settings import check_choice
 from torchnpn.estimators.supervised import SupervisedEstimator
@@ -40,10 +39,13 @@ class NPNRegressor(RegressorMixin, SupervisedEstimator):  # type: ignore[misc]
         hidden: Units of each hidden layer; None chooses one layer by the number of rows: of 50 units, or of 100 from
             20,000 rows on.
         activation: Name of a map, such as "relu", "tanh", "silu".
-        effort: "quick" for the networks that the other settings describe; or "best", which takes about three times as
-            long, for a mixture of twenty that check each other: two hidden layers on features encoded by bins, four
-            values of `kl_weight`, each network on four fifths of the rows, with the weights that make the rows left out
-            most likely. It chooses `kl_weight`, `learning_rate`, `dropout` and `n_estimators` by itself.
+        effort: "default" for a mixture of networks that check each other: several values of `kl_weight`, small
+            networks, a straight line and, from some thousands of rows on, wide networks, on features encoded by bins.
+            Each is trained on four fifths of the rows, and the rows left out say how much it counts. "best" tries more,
+            for about four times as long; "quick" is one network, in a fifth of the time. Where you describe a network
+            by `hidden`, `activation`, `dropout`, `kl_weight`, `learning_rate`, `batch_size` or
+            `n_estimators`, or where there are fewer than
+            20 rows, the default trains that network, on all rows, and no mixture.
         noise: For the families "gaussian", "student_t" and "lognormal": "varying", to learn how the noise depends on
             the features, or "constant". The mean, of the log for the last, is learnt in the same way either way; the
             other families have a spread of their own.
@@ -58,8 +60,8 @@ class NPNRegressor(RegressorMixin, SupervisedEstimator):  # type: ignore[misc]
         learning_rate: Of Adam; falls to zero along half a cosine.
         batch_size: Rows in a minibatch; None chooses by the number of rows.
         max_epochs: Passes over the rows; None chooses by the number of rows.
-        n_estimators: Networks to train, each from its own start and with its own order of rows; several predict a
-            mixture, and what they disagree on counts as epistemic.
+        n_estimators: Networks of one kind to train, each from its own start and with its own order of rows; several
+            predict a mixture, and what they disagree on counts as epistemic.
         device: "auto" (a GPU, if there is one and the network is not small), "cpu", "cuda", …
         random_state: Seed, for the same result every time.
         verbose: 1 prints ten lines on the way.
@@ -74,13 +76,15 @@ class NPNRegressor(RegressorMixin, SupervisedEstimator):  # type: ignore[misc]
         True
     """
 
+    _kl_weights = 0.1, 0.3, 1.0, 3.0
+
     def __init__(
         self,
         family: str = "gaussian",
         hidden: tuple[int, ...] | None = None,
         activation: str = "relu",
         *,
-        effort: str = "quick",
+        effort: str = "default",
         noise: str = "varying",
         categorical_features: Any = "from_dtype",
         missing: str = "marginal",
@@ -89,7 +93,7 @@ class NPNRegressor(RegressorMixin, SupervisedEstimator):  # type: ignore[misc]
         learning_rate: float = 1e-2,
         batch_size: int | None = None,
         max_epochs: int | None = None,
-        n_estimators: int = 1,
+        n_estimators: int | None = None,
         device: str = "auto",
         random_state: Any = None,
         verbose: int = 0,
@@ -117,7 +121,8 @@ class NPNRegressor(RegressorMixin, SupervisedEstimator):  # type: ignore[misc]
         first = not hasattr(self, "network_")
         X, y, weight = self._checked(X, y, sample_weight, reset=first)
         if first:
-            t = self._begin(X, y, weight, X.shape[0])
+            t, targets = self._begin(X, y, weight, X.shape[0])
+            self._start(X.shape[0], targets)
         else:
             t = in_network_units(self.likelihood_, self._checked_columns(y, self.likelihood_), self.units_)
         self._train_on(self._inputs(X, X_variance), t, weight)
@@ -134,26 +139,31 @@ class NPNRegressor(RegressorMixin, SupervisedEstimator):  # type: ignore[misc]
         kind = BY_NAME[self.family]
         return kind.varying_noise or kind if self.noise == "varying" else kind
 
-    def _begin(self, X: Any, y: Array, weight: Array | None, seen: int) -> Array:
-        """Scales, and a network whose output starts at the mean of the targets; the targets in its units."""
+    def _begin(self, X: Any, y: Array, weight: Array | None, seen: int) -> tuple[Array, int]:
         kind = self._kind
         self._flat = y.ndim == 1
         self.n_outputs_ = 1 if self._flat else int(y.shape[1])
-        likelihood = kind.for_targets(self.n_outputs_, self._replicas)
-        columns = self._checked_columns(y, likelihood)
-        self.hidden_ = self._chosen_units(seen) if self.hidden is None else tuple(self.hidden)
+        columns = self._checked_columns(y, kind.for_targets(self.n_outputs_))
+        self.hidden_ = regression_units(seen) if self.hidden is None else tuple(self.hidden)
         self._learn_inputs(X, weight)
         self.units_ = kind.units(columns, weight)
         check_units(self.units_)
-        self._start(seen, self._width, self.n_outputs_, likelihood)
-        t = in_network_units(likelihood, columns, self.units_)
-        start = kind.start(t, weight)
-        last = self.network_[-1]
+        t = in_network_units(kind.for_targets(self.n_outputs_), columns, self.units_)
+        self._first_outputs = torch.from_numpy(kind.start(t, weight))
+        return t, self.n_outputs_
+
+    def _new_likelihood(self, replicas: tuple[int, ...]) -> Likelihood:
+        return self._kind.for_targets(self.n_outputs_, replicas)
+
+    @torch.no_grad()
+    def _new_network(self, targets: int, units: list[int], replicas: tuple[int, ...], plan: Plan) -> Member:
+        """Networks whose outputs start at the mean of the targets."""
+        made = super()._new_network(targets, units, replicas, plan)
+        last = made.network[-1]
         last = last.mean if isinstance(last, MeanAndNoise) else last
         assert isinstance(last, Linear) and last.bias is not None
-        with torch.no_grad():
-            last.bias.free[0].copy_(torch.from_numpy(start))
-        return t
+        last.bias.free[0].copy_(self._first_outputs)
+        return made
 
     @property
     def _layers(self) -> list[int]:
@@ -163,14 +173,9 @@ class NPNRegressor(RegressorMixin, SupervisedEstimator):  # type: ignore[misc]
         if hidden is not None:
             super()._check_hidden(hidden)
 
-    def _chosen_units(self, rows: int) -> tuple[int, ...]:
-        return regression_units(rows) if self.effort == "quick" else stacking.UNITS
-
-    def _plan(self, rows: int) -> Plan:
-        if self.effort != "quick":
-            return super()._plan(rows)
+    def _one_network_steps(self, rows: int) -> int:
         steps = regression_steps(rows) if self._kind.gains_from_steps else self._steps
-        return Plan.of(rows, self.batch_size, self.max_epochs, steps, self._most_epochs)
+        return steps if self.effort != "quick" else steps * 2 // 5
 
     def _checked_columns(self, y: Array, likelihood: Likelihood) -> Array:
         """(rows, targets) in float64, in memory of their own: torch takes neither read-only nor reversed arrays."""
@@ -238,7 +243,7 @@ class NPNRegressor(RegressorMixin, SupervisedEstimator):  # type: ignore[misc]
     def _target_arrays(self) -> dict[str, Array]:
         return {f"units.{name}": array for name, array in self.units_._asdict().items()}
 
-    def _read_target(self, plain: dict[str, Any], arrays: dict[str, Any]) -> tuple[Likelihood, int]:
+    def _read_target(self, plain: dict[str, Any], arrays: dict[str, Any]) -> int:
         self.n_outputs_ = checks.size("targets", plain.get("targets"))
         self._flat = checks.flag("flat", plain.get("flat"))
         if self._flat and self.n_outputs_ != 1:
@@ -248,4 +253,4 @@ class NPNRegressor(RegressorMixin, SupervisedEstimator):  # type: ignore[misc]
         self.hidden_ = tuple(hidden)
         self.units_ = Units(*(checks.array(f"units.{name}", arrays, (self.n_outputs_,)) for name in Units._fields))
         checks.scale_with_square("units", self.units_.scale, self.units_.shift)
-        return self._kind.for_targets(self.n_outputs_, self._replicas), self.n_outputs_
+        return self.n_outputs_

@@ -8,21 +8,146 @@ to Average Bayesian Predictive Distributions, 2018).
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, Self
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
-from scipy.special import logsumexp
+from torch import nn
+
+from torchnpn.estimators.settings import check_hidden
+from torchnpn.io import checks
+from torchnpn.likelihoods import Likelihood
+from torchnpn.nn import Ensemble, with_members
 
 Array = NDArray[Any]
 FOLDS = 5
 LEAST_ROWS = 20
-UNITS = (50, 50)
-KL_WEIGHTS = 0.1, 0.3, 1.0, 3.0
-LEARNING_RATE = 1e-2
-_STEPS = 2_500, 20_000
+_STEPS = 1_250
+_LINE_KL_WEIGHTS = 0.3, 1.0, 3.0
+_FEW_ROWS, _MANY_ROWS = 2_500, 10_000
+_MANY_INPUTS = 600
+_WORK = 1_000_000  # inputs times steps
 _ROUNDS = 500  # of expectation and maximisation
-_LEAST_SHARE = 0.01  # of a setting; others are left out, which makes predictions faster
+_LEAST_SHARE = 0.02  # of a setting; others are left out, which makes predictions faster
+
+
+class Candidates(NamedTuple):
+    """Networks of one shape: for each weight of the KL, one for each fold."""
+
+    units: tuple[int, ...]  # of hidden layers; none for a straight line
+    kl_weights: tuple[float, ...]
+    steps: int  # of training
+
+    @property
+    def members(self) -> int:
+        return len(self.kl_weights) * FOLDS
+
+    @property
+    def member_kl_weights(self) -> Array:
+        return np.repeat(self.kl_weights, FOLDS)
+
+
+def candidates(rows: int, inputs: int, kl_weights: tuple[float, ...], effort: str = "default") -> list[Candidates]:
+    """Networks that are tried on a table: small ones, a straight line, and where there are rows enough, wide ones.
+
+    Chosen on half of the tables of the benchmark. Many members of a small network tell how far to trust the rows; a few
+    of a wide one learn what only thousands of rows can show; the line is a floor, since a table of few rows, or of many
+    columns, may show nothing else. On a table of very many columns most of the time goes into the first layer, so its
+    networks are narrow.
+
+    Args:
+        rows: That one network sees.
+        inputs: Of the network.
+        kl_weights: For the small networks, from the least.
+        effort: "default", or "best" for three times the work.
+    """
+    much = effort == "best"
+    line = Candidates((), _LINE_KL_WEIGHTS, _STEPS)
+    if inputs > _MANY_INPUTS:
+        return [Candidates((20,), (1.0,), _STEPS * (1 + much) // 2), line]
+    few = rows < _FEW_ROWS
+    small = Candidates(
+        (50, 50), kl_weights if few or much else kl_weights[:3], _steps(rows, inputs, _STEPS * (1 + much))
+    )
+    if few and not much:
+        return [small, line]
+    wide = Candidates((128, 128), kl_weights[: 1 + much], _steps(rows, inputs, 2 * _STEPS))
+    return [small, wide, line] if rows < _MANY_ROWS or much else [small._replace(kl_weights=kl_weights[1:2]), wide]
+
+
+def _steps(rows: int, inputs: int, least: int) -> int:
+    """Of training: more for many rows, up to what a step of so many inputs allows."""
+    return int(min(max(least, rows // 4), max(least, _WORK // (inputs + 100))))
+
+
+class Mixing(NamedTuple):
+    """Which networks a mixture has, and how much each counts."""
+
+    shapes: tuple[tuple[tuple[int, ...], int], ...]  # hidden units, and how many networks have them
+    weights: Array  # (members,) > 0, with a sum of one
+
+    def plain_shapes(self) -> list[Any]:
+        """What a model file holds of the shapes."""
+        return [{"hidden": list(units), "members": count} for units, count in self.shapes]
+
+    @classmethod
+    def from_file(cls, plain: Any, arrays: dict[str, Any]) -> Self:
+        """The inverse; a ValueError for anything that cannot have been written."""
+        shapes = []
+        for entry in checks.entries("mixture", plain):
+            shape = checks.with_keys("a part of the mixture", entry, ("hidden", "members"))
+            check_hidden(shape["hidden"])
+            shapes.append((tuple(shape["hidden"]), checks.size("members", shape["members"])))
+        weights = checks.array("weights", arrays, (sum(count for _, count in shapes),))
+        if not ((weights > 0).all() and abs(weights.sum() - 1) < 1e-6):
+            raise ValueError("weights should be above zero, with a sum of one")
+        return cls(tuple(shapes), weights)
+
+
+class Trained(NamedTuple):
+    """Candidates once they are trained."""
+
+    tried: Candidates
+    network: nn.Module
+    likelihood: Likelihood
+    left_out: Array  # (weights of the KL, rows) log-likelihood of each row by a network that has not seen it
+
+
+class Mixture(NamedTuple):
+    """Networks of several shapes, and how much each counts."""
+
+    network: Ensemble
+    likelihood: Likelihood
+    mixing: Mixing
+
+
+def mixture(
+    parts: Sequence[Trained], row_weight: Array | None, likelihood: Callable[[tuple[int, ...]], Likelihood]
+) -> Mixture:
+    """The mixture that makes the rows left out most likely, of those networks that count.
+
+    Args:
+        parts: What was trained.
+        row_weight: (rows,) how much each row counts.
+        likelihood: Makes one for so many networks.
+    """
+    shares = weights(np.concatenate([part.left_out for part in parts]), row_weight)
+    ends = np.cumsum([len(part.tried.kl_weights) for part in parts])
+    networks, likelihoods, shapes, every = [], [], [], []
+    for part, share in zip(parts, np.split(shares, ends[:-1]), strict=True):
+        by_member = np.repeat(share / FOLDS, FOLDS)
+        if len(kept := np.flatnonzero(by_member)):
+            networks.append(with_members(part.network, kept))
+            likelihoods.append(with_members(part.likelihood, kept))
+            shapes.append((part.tried.units, len(kept)))
+            every.append(by_member[kept])
+    together = likelihood((sum(count for _, count in shapes),))
+    with torch.no_grad():
+        for parameter, *each in zip(*(one.parameters() for one in (together, *likelihoods)), strict=True):
+            parameter.copy_(torch.cat(each))
+    return Mixture(Ensemble(networks), together, Mixing(tuple(shapes), np.concatenate(every)))
 
 
 class Folds(NamedTuple):
@@ -49,12 +174,6 @@ class Folds(NamedTuple):
         return by_network.reshape(-1, FOLDS, len(self.fold))[:, self.fold, np.arange(len(self.fold))]
 
 
-def steps(rows: int) -> int:
-    """Of training: 2,500, and one for each two rows beyond so many, up to a limit."""
-    least, most = _STEPS
-    return min(max(least, least + (rows - least) // 2), most)
-
-
 def weights(log_likelihood: Array, row_weight: Array | None = None) -> Array:  # (settings, rows) -> (settings,)
     """Weights w of a mixture that make rows most likely: the maximum of Σ_i v_i log Σ_s w_s p_s(y_i).
 
@@ -66,12 +185,10 @@ def weights(log_likelihood: Array, row_weight: Array | None = None) -> Array:  #
         row_weight: v; all rows count the same if it is None.
     """
     v = np.ones(log_likelihood.shape[1]) if row_weight is None else row_weight
-    v = v / v.sum()
-    finite = np.maximum(log_likelihood, log_likelihood.max(0) - 700)  # a setting may be sure that a row cannot be
-    w = np.full(len(finite), 1 / len(finite))
+    relative = np.exp(np.maximum(log_likelihood - log_likelihood.max(0), -700.0))  # none is sure that a row cannot be
+    w = np.full(len(relative), 1 / len(relative))
     for _ in range(_ROUNDS):
-        joint = np.log(w)[:, None] + finite
-        w = np.maximum(np.exp(joint - logsumexp(joint, axis=0)) @ v, 1e-300)
+        w = w * (relative @ (v / (w @ relative))) / v.sum()
     w[w < _LEAST_SHARE * w.max()] = 0.0
     found: Array = w / w.sum()
     return found

@@ -5,7 +5,6 @@ from __future__ import annotations
 from abc import abstractmethod
 from typing import Any, Self
 
-import numpy as np
 import scipy.sparse
 import torch
 
@@ -14,7 +13,7 @@ from torchnpn.estimators.base import Array, NPNEstimator
 from torchnpn.estimators.bins import Bins
 from torchnpn.estimators.forward import outputs
 from torchnpn.estimators.inputs import Inputs
-from torchnpn.estimators.learning import Plan, Progress, all_or_nothing
+from torchnpn.estimators.learning import Member, Plan, Progress, all_or_nothing, part_of
 from torchnpn.estimators.settings import check_choice, short
 from torchnpn.estimators.validation import (
     check_enough_rows,
@@ -23,14 +22,17 @@ from torchnpn.estimators.validation import (
     checked_subsets,
     checked_weight,
 )
-from torchnpn.nn import with_members
-from torchnpn.training import Recipe
+
+_OF_A_NETWORK = (  # settings that describe one
+    "hidden", "activation", "dropout", "adversarial", "kl_weight", "learning_rate", "batch_size", "n_estimators"
+)  # fmt: skip
 
 
 class SupervisedEstimator(NPNEstimator):
     """`fit` for any target; subclasses say what targets are to the network."""
 
     effort: str
+    _kl_weights: tuple[float, ...]  # that are tried
 
     @all_or_nothing
     def fit(
@@ -57,14 +59,19 @@ class SupervisedEstimator(NPNEstimator):
         """
         check_progress(progress)
         X, y, weight = self._checked(X, y, sample_weight, reset=True)
-        if self.effort == "best":
-            self._fit_stacked(X, y, weight, X_variance, progress, subsets)
+        self._mixing = self._bins = None
+        if self._stacks(X, subsets):
+            self._fit_stacked(X, y, weight, X_variance, progress)
             return self
-        self._weights = self._bins = None
-        rows = checked_subsets(subsets, self.n_estimators, X.shape[0], weight)
-        t = self._begin(X, y, weight, X.shape[0] if rows is None else rows.shape[1])
+        rows = checked_subsets(subsets, self.n_estimators or 1, X.shape[0], weight)
+        seen = X.shape[0] if rows is None else rows.shape[1]  # by each network
+        t, targets = self._begin(X, y, weight, seen)
         check_enough_rows(self, X, weight)
-        self._train(self._inputs(X, X_variance), t, weight, progress, rows)
+        self._start(seen, targets)
+        whole = Member(self.network_, self.likelihood_, self._seed)
+        data = self._inputs(X, X_variance), t, weight
+        self.history_ = self._train(whole, data, self._plan(seen), progress, self.kl_weight, rows)
+        self._rows_seen = seen if weight is None else float(weight.sum())
         return self
 
     def _checked(self, X: Any, y: Any, sample_weight: Any, reset: bool) -> tuple[Any, Array, Array | None]:
@@ -73,66 +80,59 @@ class SupervisedEstimator(NPNEstimator):
         X, y = checked_rows(self, X, y, reset=reset, **self._target_options)
         return X, y, checked_weight(sample_weight, X)
 
-    def _fit_stacked(
-        self, X: Any, y: Array, weight: Array | None, X_variance: Any, progress: Progress | None, subsets: Any
-    ) -> None:
+    def _fit_stacked(self, X: Any, y: Array, weight: Array | None, X_variance: Any, progress: Progress | None) -> None:
         """Learn networks with several settings that leave out parts of the rows, and how much each of them counts."""
-        if subsets is not None:
-            raise ValueError('subsets go with effort="quick": "best" chooses itself which rows each network sees.')
-        rows, settings = X.shape[0], len(stacking.KL_WEIGHTS)
-        if rows < stacking.LEAST_ROWS:
-            raise ValueError(
-                f'effort="best" expects at least {stacking.LEAST_ROWS} rows, since it holds out a fifth of them, got '
-                f'{rows}. Take effort="quick".'
-            )
-        self._weights = torch.full((settings * stacking.FOLDS,), 1 / (settings * stacking.FOLDS), dtype=torch.float64)
-        t = self._begin(X, y, weight, rows - -(-rows // stacking.FOLDS))
+        rows = X.shape[0]
+        seen = rows - -(-rows // stacking.FOLDS)  # by each network
+        t, targets = self._begin(X, y, weight, seen)
         check_enough_rows(self, X, weight)
-        folds, x = stacking.Folds.draw(rows, settings, self._seed), self._inputs(X, X_variance)
-        self._train(x, t, weight, progress, folds.subsets, np.repeat(stacking.KL_WEIGHTS, stacking.FOLDS))
+        self._start_again()
+        self._bins = Bins.learn((X - self.inputs_.center) / self.inputs_.scale)
+        data = x, _, _ = self._inputs(X, X_variance), t, weight
+        every = stacking.candidates(seen, self._width, self._kl_weights, self.effort)
+        parts: list[stacking.Trained] = []
+        for tried in every:
+            folds = stacking.Folds.draw(rows, len(tried.kl_weights), self._seed)
+            plan = Plan.of(seen, self.batch_size, self.max_epochs, tried.steps)
+            whole = self._new_network(targets, list(tried.units), (tried.members,), plan)
+            told = None if progress is None else part_of(progress, len(parts), len(every))
+            self.history_ = self._train(whole, data, plan, told, tried.member_kl_weights, folds.subsets)
+            with torch.no_grad():
+                logs = whole.likelihood.predict(outputs(whole.network, x)).log_prob(torch.from_numpy(t))
+            by_row = logs.numpy().reshape(*logs.shape[:2], -1).sum(-1)  # (members, rows), over all targets
+            parts.append(stacking.Trained(tried, whole.network, whole.likelihood, folds.left_out(by_row)))
+        self.network_, self.likelihood_, self._mixing = stacking.mixture(parts, weight, self._new_likelihood)
         self._rows_seen = rows if weight is None else float(weight.sum())
-        with torch.no_grad():
-            logs = self.likelihood_.predict(outputs(self.network_, x)).log_prob(torch.from_numpy(t))
-        by_row = logs.numpy().reshape(*logs.shape[:2], -1).sum(-1)  # (members, rows), over all targets
-        shares = stacking.weights(folds.left_out(by_row), weight)
-        self._keep_members(np.repeat(shares / stacking.FOLDS, stacking.FOLDS))
 
-    def _keep_members(self, shares: Array) -> None:
-        """Leave out the members that count for nothing."""
-        kept = np.flatnonzero(shares)
-        self._weights = torch.from_numpy(shares[kept])
-        self.network_ = with_members(self.network_, kept)
-        self.likelihood_ = with_members(self.likelihood_, kept)
-
-    def _learn_inputs(self, X: Any, weight: Array | None) -> None:
-        """How features are scaled, and with effort the bins that stand beside them."""
-        self.inputs_ = Inputs.learn(X, weight, self.missing, self._least_scale)
-        self._bins = None
-        if self.effort == "best" and not scipy.sparse.issparse(X):
-            self._bins = Bins.learn((X - self.inputs_.center) / self.inputs_.scale)
+    def _stacks(self, X: Any, subsets: Any) -> bool:
+        """Whether `fit` makes a mixture of its own choice, rather than the networks that settings describe."""
+        default: Any = type(self)()
+        described = [name for name in _OF_A_NETWORK if getattr(self, name) != getattr(default, name)]
+        if self.effort == "best" and described:
+            name = described[0]
+            raise ValueError(
+                f'effort="best" chooses {name} by itself, got {name}={short(getattr(self, name))}. Leave {name} '
+                'out, or take effort="quick".'
+            )
+        if self.effort == "best" and subsets is not None:
+            raise ValueError('subsets go with effort="quick": "best" chooses itself which rows each network sees.')
+        few = X.shape[0] < stacking.LEAST_ROWS
+        return not (self.effort == "quick" or described or few or subsets is not None or scipy.sparse.issparse(X))
 
     def _plan(self, rows: int) -> Plan:
-        if self.effort == "quick":
-            return super()._plan(rows)
-        return Plan.of(rows, self.batch_size, self.max_epochs, stacking.steps(rows))
+        return Plan.of(rows, self.batch_size, self.max_epochs, self._one_network_steps(rows), self._most_epochs)
+
+    def _one_network_steps(self, rows: int) -> int:
+        """Of the training of a network that settings describe."""
+        return self._steps if self.effort != "quick" else self._steps * 2 // 5
+
+    def _learn_inputs(self, X: Any, weight: Array | None) -> None:
+        """How features are scaled."""
+        self.inputs_ = Inputs.learn(X, weight, self.missing, self._least_scale)
 
     def _check_settings(self) -> None:
         super()._check_settings()
-        check_choice("effort", self.effort, ("quick", "best"))
-        if self.effort == "quick":
-            return
-        default: Any = type(self)()
-        for name in ("kl_weight", "learning_rate", "dropout", "adversarial", "n_estimators"):
-            if getattr(self, name) != getattr(default, name):
-                raise ValueError(
-                    f'effort="best" chooses {name} by itself, got {name}={short(getattr(self, name))}. Leave {name} '
-                    'out, or take effort="quick".'
-                )
-
-    def _recipe(self, seed: int, batch_size: int, **others: Any) -> Recipe:
-        if self.effort == "quick":
-            return super()._recipe(seed, batch_size, **others)
-        return Recipe(seed=seed, batch_size=batch_size, learning_rate=stacking.LEARNING_RATE, **others)
+        check_choice("effort", self.effort, ("quick", "default", "best"))
 
     @property
     def _target_options(self) -> dict[str, bool]:
@@ -140,5 +140,5 @@ class SupervisedEstimator(NPNEstimator):
         return {}
 
     @abstractmethod
-    def _begin(self, X: Any, y: Array, weight: Array | None, seen: int) -> Array:
-        """Scales and a new network, each of whose members sees so many rows; the targets as it learns them."""
+    def _begin(self, X: Any, y: Array, weight: Array | None, seen: int) -> tuple[Array, int]:
+        """Learn scales for networks that each see so many rows; the targets as these learn them, and how many."""

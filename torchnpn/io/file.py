@@ -50,21 +50,13 @@ class Header(NamedTuple):
 
 
 def read_header(path: Path) -> Header:
-    """What the file under `path` says of itself; its numbers are not read.
-
-    Raises:
-        ValueError: If it is no such file.
-    """
+    """What the file under `path` says of itself, its numbers unread; a ValueError if it is no such file."""
     with open_plain_file(path) as file:
         return _header(file)[0]
 
 
 def read(path: Path) -> tuple[dict[str, Any], dict[str, Tensor]]:
-    """The document and the tensors of the file under `path`.
-
-    Raises:
-        ValueError: If it is no such file, or damaged.
-    """
+    """The document and the tensors of the file under `path`; a ValueError if it is no such file, or damaged."""
     try:
         with open_plain_file(path) as file:
             header, text = _header(file)
@@ -85,9 +77,7 @@ def read(path: Path) -> tuple[dict[str, Any], dict[str, Tensor]]:
 def write(path: Path, document: dict[str, Any], tensors: dict[str, Tensor]) -> None:
     """Store document and tensors under `path`: a file that is whole, or not there.
 
-    Raises:
-        ValueError: If a tensor holds NaN, or there is too much to describe.
-        OSError: If it cannot be written; `path` is its file name.
+    A ValueError says that a tensor holds NaN, or that there is too much to describe.
     """
     _check_numbers(tensors)
     text = json.dumps(document, allow_nan=False)

@@ -29,11 +29,7 @@ MOST_MODULES = 1024
 
 
 def describe(module: Module | None, path: str = "", depth: int = 0) -> dict[str, Any]:
-    """The plain description of `module`, without its weights.
-
-    Raises:
-        TypeError: If it is, or holds, a module or a family that does not come with the library.
-    """
+    """The plain description of `module`, without its weights; a TypeError for what does not come with the library."""
     kind = type(module)
     where = f" as {path!r}" if path else ""
     if type(module) is nn.Sequential:
@@ -53,26 +49,24 @@ def describe(module: Module | None, path: str = "", depth: int = 0) -> dict[str,
 
 
 def build(description: Any, tensors: Mapping[str, Tensor]) -> Module:
-    """The module of a description with these tensors as its weights, in evaluation mode.
+    """The module of a description with these tensors, in evaluation mode; a ValueError if they do not fit.
 
     The module is made without memory first. Weights take their place only if names and shapes agree, so that no
     description can ask for more memory than its tensors take already.
-
-    Raises:
-        ValueError: If the description is not one that `describe` gives, or the tensors are not those of the module.
     """
+    return load_weights_(without_memory(description), tensors)
+
+
+def without_memory(description: Any) -> Module:
+    """The module of a description, with tensors that have a shape alone; a ValueError where there cannot be one."""
     _check_count(description)
     module = _made(description, 0)
     check_sizes(module)
-    return load_weights_(module, tensors)
+    return module
 
 
 def load_weights_(module: M, tensors: Mapping[str, Tensor], dtype: torch.dtype | None = None) -> M:
-    """Give a module without memory these tensors, of one type, as its weights, and put it into evaluation mode.
-
-    Raises:
-        ValueError: If the tensors are not those of the module, or hold numbers that no training finds.
-    """
+    """Give a module without memory these tensors, of one type, as its weights, and put it into evaluation mode."""
     expected = module.state_dict()
     if different := sorted(expected.keys() ^ tensors.keys()):
         missing = "lacks" if different[0] in expected else "has no place for"
@@ -103,12 +97,6 @@ def weights(module: Module) -> dict[str, Tensor]:
     return state
 
 
-def check(description: Any) -> None:
-    """Raise a ValueError for what is not a description that `describe` gives."""
-    _check_count(description)
-    check_sizes(_made(description, 0))
-
-
 def lines(description: Mapping[str, Any], indent: str = "") -> list[str]:
     """A line of text for each module of a description."""
     arguments = {name: value for name, value in description.items() if name not in ("type", "layers") and value != []}
@@ -135,7 +123,6 @@ def _check_count(description: Any) -> None:
 
 
 def _made(description: Any, depth: int) -> Module:
-    """The module of a description, with tensors that have a shape and take no memory."""
     name = checks.mapping("a module", description).get("type")
     if not isinstance(name, str) or name not in BY_NAME:
         raise ValueError(f"there is no module {checks.shown(name)} in npn.nn or npn.likelihoods")

@@ -6,6 +6,8 @@ import errno
 import importlib
 import math
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -82,14 +84,9 @@ def load(path: str | os.PathLike[str]) -> Any:
         ModelFileError: If it is no model file, damaged, or made by a newer version.
         OSError: If it cannot be read.
     """
-    place = _checked_path(path)
-    try:
+    with _loading(path) as place:
         document, tensors = file.read(place)
         return _put_together(_checked(document)["object"], tensors)
-    except ValueError as error:
-        raise _cannot_load(path, error) from error
-    except OSError as error:
-        raise _explained("load", error, path) from error
 
 
 def describe(path: str | os.PathLike[str]) -> dict[str, Any]:
@@ -104,15 +101,10 @@ def describe(path: str | os.PathLike[str]) -> dict[str, Any]:
         ModelFileError: If it is no model file, or made by a newer version.
         OSError: If it cannot be read.
     """
-    place = _checked_path(path)
-    try:
+    with _loading(path) as place:
         header = file.read_header(place)
         document = _checked(header.document)
         architecture, families = _outline(document["object"])
-    except ValueError as error:
-        raise _cannot_load(path, error) from error
-    except OSError as error:
-        raise _explained("load", error, path) from error
     return {
         "type": _type(document["object"]),
         "architecture": architecture,
@@ -127,7 +119,7 @@ def _outline(description: Any) -> tuple[list[str], set[str]]:
     """Lines about an object, and the names of its families."""
     name = _type(description)
     if name not in _CLASSES:
-        modules.check(description)
+        modules.without_memory(description)
         return modules.lines(description), modules.families_of(description)
     plain = checks.mapping(f"{name}'s values", description.get("plain"))
     if "estimator" in plain:  # what a table model holds
@@ -142,7 +134,8 @@ def _taken_apart(obj: Any) -> tuple[dict[str, Any], dict[str, Tensor]]:
     """Description and tensors of an object."""
     name = type(obj).__name__
     if isinstance(obj, Module):
-        description, tensors = modules.describe(obj), _tensors(modules.weights(obj))
+        description = modules.describe(obj)
+        tensors = {name: _tensor(array) for name, array in modules.weights(obj).items()}
         modules.build(description, tensors)  # what could not be loaded is not saved
         return description, tensors
     if name not in _CLASSES or _class(name) is not type(obj):
@@ -156,7 +149,7 @@ def _taken_apart(obj: Any) -> tuple[dict[str, Any], dict[str, Tensor]]:
             f"{advice}"
         )
     plain, arrays = obj._state()
-    return {"type": name, "plain": plain}, _tensors(arrays)
+    return {"type": name, "plain": plain}, {name: _tensor(array) for name, array in arrays.items()}
 
 
 def _put_together(description: Any, tensors: dict[str, Tensor]) -> Any:
@@ -204,12 +197,8 @@ def _class(name: str) -> Any:
         raise ImportError(f"{name} needs {error.name}. Install it with `pip install 'torchnpn[cli]'`.") from error
 
 
-def _tensors(arrays: dict[str, np.ndarray[Any, Any] | Tensor] | dict[str, Tensor]) -> dict[str, Tensor]:
-    """Arrays as tensors on the CPU, each with memory of its own."""
-    return {name: _tensor(array) for name, array in arrays.items()}
-
-
 def _tensor(array: np.ndarray[Any, Any] | Tensor) -> Tensor:
+    """A tensor on the CPU, with memory of its own."""
     if isinstance(array, np.ndarray):
         return torch.from_numpy(np.array(array, dtype=array.dtype.newbyteorder("="), order="C"))
     return array.detach().cpu().clone(memory_format=torch.contiguous_format)
@@ -232,6 +221,20 @@ def _checked_path(path: Any) -> Path:
     return Path(text)
 
 
+@contextmanager
+def _loading(path: Any) -> Iterator[Path]:
+    """The path of a model file; errors name it, without the pages that a list of all tensors would take."""
+    place = _checked_path(path)
+    try:
+        yield place
+    except ValueError as error:
+        text = str(error).rstrip(".")
+        short = text if len(text) <= _LONGEST_TEXT else f"{text[:_LONGEST_TEXT]} …"
+        raise ModelFileError(f"Cannot load {os.fspath(path)}: {short}.") from error
+    except OSError as error:
+        raise _explained("load", error, path) from error
+
+
 def _explained(verb: str, error: OSError, path: Any) -> OSError:
     """The same kind of error, which says what could not be done, and what to do."""
     advice = {
@@ -239,13 +242,3 @@ def _explained(verb: str, error: OSError, path: Any) -> OSError:
         errno.ENOENT: " (make the folder first)" if verb == "save" else " (look at the path, and where Python runs)",
     }.get(error.errno or 0, "")
     return OSError(error.errno, f"Cannot {verb} the model: {error.strerror or error}{advice}", os.fspath(path))
-
-
-def _cannot_load(path: str | os.PathLike[str], error: ValueError) -> ModelFileError:
-    return ModelFileError(f"Cannot load {os.fspath(path)}: {_short(error)}.")
-
-
-def _short(error: ValueError) -> str:
-    """The text of an error, without the pages that a list of all tensors would take."""
-    text = str(error).rstrip(".")
-    return text if len(text) <= _LONGEST_TEXT else f"{text[:_LONGEST_TEXT]} …"

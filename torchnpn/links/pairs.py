@@ -54,13 +54,9 @@ def links_among(links: Pairs, nodes: NDArray[np.int64]) -> Pairs:
 
 
 def negative_pairs(count: int, links: Pairs, wanted: float, rng: np.random.Generator) -> Pairs:
-    """A uniform sample without repetition of the pairs {i, j} of `count` nodes that are not in `links`.
+    """A uniform sample without repetition of the pairs {i, j} of `count` nodes not in `links` (i < j, each once).
 
-    Args:
-        count: How many nodes; they have numbers from 0.
-        links: (links, 2), i < j, each once.
-        wanted: A share below 1 of all pairs without a link, rounded up, or a whole number; at most all of them.
-        rng: Source of random numbers.
+    `wanted` is a share below 1 of all such pairs, rounded up, or a whole number, at most all of them.
     """
     every = count * (count - 1) // 2
     without = every - len(links)

@@ -70,6 +70,7 @@ __all__ = [
 from torchnpn.nn.activation import ACTIVATIONS as ACTIVATIONS
 from torchnpn.nn.chain import Chain as Chain
 from torchnpn.nn.chain import chain_of as chain_of
+from torchnpn.nn.ensemble import Ensemble as Ensemble
 from torchnpn.nn.inputs import as_moments as as_moments
 from torchnpn.nn.noise import drawing_from as drawing_from
 from torchnpn.nn.noise import dropout_mask as dropout_mask

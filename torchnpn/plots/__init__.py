@@ -1,4 +1,8 @@
-"""Figures in one style; each function takes arrays and returns a matplotlib `Figure`, and touches no global state."""
+"""Figures in one style; each function takes arrays and returns a matplotlib `Figure`, and touches no global state.
+
+With `columns` a figure has so many panels or images side by side; one of a single panel is as wide as so many. `theme`
+has the colours.
+"""
 
 from torchnpn.plots.bands import Band, Interval, count_intervals, predictive_bands, regression_bands
 from torchnpn.plots.bars import bars

@@ -46,8 +46,6 @@ def regression_bands(
         grid: Where predictions were made.
         truth: True curve along the grid.
         bands: Models.
-        columns: Panels side by side.
-        theme: Colours.
     """
     reach = 1.05 * float(np.abs(truth).max())
     size = (PANEL[0] * columns, PANEL[1]) if len(bands) == 1 else PANEL  # one panel is as wide as two
@@ -98,8 +96,6 @@ def count_intervals(
         test_truth: True rates of test rows.
         test: Predictions for the test rows.
         level: Of the intervals.
-        columns: Panels side by side.
-        theme: Colours.
     """
     ours, name = theme.series[0], f"{level:.0%}"
     with panels(2, columns, theme) as (figure, (left, right)):
@@ -155,8 +151,6 @@ def predictive_bands(
         intervals: By level, e.g. `{0.5: predictive.interval(0.5), 0.9: predictive.interval(0.9)}`.
         xlabel: Name of the input.
         ylabel: Name of the target.
-        columns: Width, in panels.
-        theme: Colours.
     """
     x, y = series("predictive_bands", x=x, y=y)
     levels = sorted(intervals, reverse=True)

@@ -31,8 +31,6 @@ def bars(
         errors: (bars,) standard errors, drawn as lines.
         title: Of the figure.
         xlabel: What the values are.
-        columns: Width, in panels.
-        theme: Colours.
     """
     spread = np.zeros(len(names)) if errors is None else errors
     length, error, _ = series("bars", values=values, errors=spread, names=np.zeros(len(names)))

@@ -26,8 +26,6 @@ def reliability_diagram(
             where a bin is empty.
         accuracy: (bins,) share of right answers.
         rows: (bins,) how many rows.
-        columns: Panels side by side.
-        theme: Colours.
     """
     (count,) = series("reliability_diagram", rows=rows)
     full = count > 0
@@ -58,8 +56,6 @@ def calibration_plot(pit: Array, *, columns: int = 2, theme: Theme = LIGHT) -> F
 
     Args:
         pit: (rows,) predicted distribution functions at the targets, F(y); uniform for a calibrated model.
-        columns: Panels side by side.
-        theme: Colours.
     """
     u = np.sort(_levels("calibration_plot", pit))
     expected = np.linspace(0, 1, 201)
@@ -85,8 +81,6 @@ def pit_histogram(pit: Array, *, columns: int = 1, theme: Theme = LIGHT) -> Figu
 
     Args:
         pit: (rows,) predicted distribution functions at the targets, F(y).
-        columns: Width, in panels.
-        theme: Colours.
     """
     u = _levels("pit_histogram", pit)
     with panel(columns, theme) as (figure, ax):

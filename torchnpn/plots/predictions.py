@@ -28,13 +28,7 @@ class Guess(NamedTuple):
 
 
 def guesses(items: Sequence[Guess], *, columns: int = 8, theme: Theme = LIGHT) -> Figure:
-    """Images with the predicted class and its probability; where it is wrong, the true class stands below.
-
-    Args:
-        items: Images and what was made of them.
-        columns: Images side by side.
-        theme: Colours.
-    """
+    """Images with the predicted class and its probability; where it is wrong, the true class stands below."""
     with matplotlib.rc_context(STYLE):
         rows = -(-len(items) // columns)
         figure = Figure((1.1 * columns, 1.62 * rows), facecolor=theme.background, layout="constrained")
@@ -72,8 +66,6 @@ def prediction_intervals(
         level: Of the intervals.
         name: Of the target.
         most: Rows to draw; of more, evenly spaced ones in sorted order.
-        columns: Panels side by side.
-        theme: Colours.
     """
     y, mean, low, high = series("prediction_intervals", y=y, mean=mean, low=low, high=high)
     missed, (ours, other), name = (y < low) | (y > high), theme.series[:2], plain(name, 24)
@@ -112,8 +104,6 @@ def residual_histogram(y: Array, mean: Array, std: Array, *, columns: int = 1, t
         y: (rows,) targets.
         mean: (rows,) predicted means.
         std: (rows,) predicted standard deviations.
-        columns: Width, in panels.
-        theme: Colours.
     """
     y, mean, std = series("residual_histogram", y=y, mean=mean, std=std)
     if (std <= 0).any():
@@ -139,8 +129,6 @@ def confusion_matrix_plot(matrix: Array, labels: Sequence[object], *, columns: i
     Args:
         matrix: (classes, classes) counts, e.g. scikit-learn's `confusion_matrix(y, predicted)`.
         labels: (classes,) names.
-        columns: Width, in panels.
-        theme: Colours.
     """
     counts, classes = np.asarray(matrix, dtype=float), len(labels)
     if counts.shape != (classes, classes) or classes == 0:

@@ -49,13 +49,7 @@ class UncertaintyCurves(NamedTuple):
 
 
 def uncertainty_curves(models: Sequence[UncertaintyCurves], *, columns: int = 2, theme: Theme = LIGHT) -> Figure:
-    """Accuracy by rising uncertainty, and the error rate among the predictions kept, for each model.
-
-    Args:
-        models: Models, ours first.
-        columns: Panels side by side.
-        theme: Colours.
-    """
+    """Accuracy by rising uncertainty, and the error rate among the predictions kept, for each model, ours first."""
     with panels(2, columns, theme) as (figure, (left, right)):
         _draw_groups(left, models, theme)
         _draw_kept(right, models, theme)
@@ -70,8 +64,6 @@ def accuracy_by_uncertainty_plot(models: Mapping[str, Groups], *, columns: int =
 
     Args:
         models: By name, ours first, e.g. `{"NPN": metrics.accuracy_by_uncertainty(correct, uncertainty)}`.
-        columns: Width, in panels.
-        theme: Colours.
     """
     with panel(columns, theme) as (figure, ax):
         _draw_groups(ax, list(models.values()), theme)
@@ -84,8 +76,6 @@ def risk_coverage_plot(models: Mapping[str, Kept], *, columns: int = 1, theme: T
 
     Args:
         models: By name, ours first, e.g. `{"NPN": metrics.risk_coverage(correct, uncertainty)}`.
-        columns: Width, in panels.
-        theme: Colours.
     """
     with panel(columns, theme) as (figure, ax):
         _draw_kept(ax, list(models.values()), theme)
@@ -101,8 +91,6 @@ def ood_histogram(inside: Array, outside: Array, *, columns: int = 1, theme: The
     Args:
         inside: (rows,) uncertainties of data like the training data.
         outside: (other rows,) uncertainties of data unlike it.
-        columns: Width, in panels.
-        theme: Colours.
     """
     (near,), (far,) = series("ood_histogram", inside=inside), series("ood_histogram", outside=outside)
     both = np.concatenate([near, far])

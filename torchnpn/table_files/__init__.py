@@ -4,8 +4,7 @@ It knows cells, numbers and columns, and no model.
 """
 
 from torchnpn.table_files.columns import Column, Reading, Survey, column_numbers, notes, survey
-from torchnpn.table_files.errors import TableError
-from torchnpn.table_files.formats import written_format
+from torchnpn.table_files.formats import TableError, written_format
 from torchnpn.table_files.memory import arrow_table, memory_table
 from torchnpn.table_files.numerals import COMMA, POINT, USUAL_NOTATION, Notation, other_mark
 from torchnpn.table_files.read import Progress, Table, cells, no_progress, open_table

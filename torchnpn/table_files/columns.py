@@ -14,20 +14,19 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from torchnpn._text import shown
-from torchnpn.table_files.errors import TableError
+from torchnpn.table_files.formats import TableError
 from torchnpn.table_files.numerals import (
     COMMA,
     MARKS,
     POINT,
     Notation,
     as_plain,
-    as_simple,
     is_adorned,
     is_money,
     parse,
-    read_otherwise,
     style,
     unit_of,
+    with_comma,
     without_unit,
 )
 from torchnpn.table_files.read import Progress, Table, cells, no_progress
@@ -109,15 +108,18 @@ class Column:
                 reading.add(numbers)
             self._watch(numbers)
         else:
-            self._read_both_ways(found, texts, first_row)
+            self._read_both_ways(found, numbers, texts, first_row)
 
     def _is_clear(self, texts: pa.Array) -> bool:
         """Whether numbers without commas can be meant in one way only: none has a point, or an earlier one shows it."""
         point, comma = self.readings[POINT], self.readings[COMMA]
         return (point.only > 0 and comma.only == 0) or not pc.any(pc.match_substring(texts, POINT)).as_py()
 
-    def _read_both_ways(self, texts: pa.Array, with_units: pa.Array, first_row: int) -> None:
-        read = _both_ways(texts)
+    def _read_both_ways(self, texts: pa.Array, plain: pa.Array | None, with_units: pa.Array, first_row: int) -> None:
+        if plain is None:
+            read = {mark: parse(texts, mark) for mark in MARKS}
+        else:
+            read = {POINT: plain, COMMA: with_comma(texts, plain)}
         ambiguous = pc.and_(read[POINT].is_valid(), read[COMMA].is_valid())
         money = pc.and_(ambiguous, is_money(texts))
         for mark, other in (MARKS, MARKS[::-1]):
@@ -231,12 +233,12 @@ def survey(
     missing: Sequence[str] = (),
     numbers: Collection[str] = (),
 ) -> Survey:
-    """Read the whole file once.
+    """Read the whole file once, but for the columns in `drop`.
 
     Args:
         table: The file.
         drop: Columns not to look at.
-        progress: Called with the share of the file that is read.
+        progress: Takes the share that is read.
         decimal: The decimal mark, "." or ","; None finds out for each column.
         missing: Words for missing cells, beside the usual ones.
         numbers: Columns that are numbers though they have leading zeros.
@@ -328,13 +330,7 @@ def _style_notes(how: str, columns: list[Column]) -> list[str]:
 
 
 def column_numbers(found: pa.Array, name: str, first_row: int, notation: Notation | None = None) -> NDArray[np.float64]:
-    """Cells of a column of numbers, NaN where missing.
-
-    Args:
-        found: From `cells`.
-        name: Of the column, for errors.
-        first_row: Number of the first of these rows in the file.
-        notation: How they are written.
+    """Cells of a column of numbers, found by `cells`, NaN where missing.
 
     Raises:
         TableError: A cell is text or infinite.
@@ -353,14 +349,6 @@ def column_numbers(found: pa.Array, name: str, first_row: int, notation: Notatio
             f"Column {name!r} holds an infinite number in row {first_row + row:,}. Correct the cell, or leave it empty."
         )
     return values
-
-
-def _both_ways(texts: pa.Array) -> dict[str, pa.Array]:
-    """Cells as numbers under each decimal mark, null where they are none."""
-    for mark, other in (MARKS, MARKS[::-1]):
-        if (numbers := as_simple(texts, mark)) is not None:
-            return {mark: numbers, other: read_otherwise(texts, numbers, mark)}
-    return {mark: parse(texts, mark) for mark in MARKS}
 
 
 def _counted(found: pa.Array) -> Iterable[tuple[Any, int]]:

@@ -11,7 +11,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from torchnpn.table_files.errors import TableError
+from torchnpn.table_files.formats import TableError
 
 _MOST_BYTES = 2 << 30  # of the unpacked workbook
 _MOST_COLUMNS = 16_384

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from torchnpn.table_files.errors import TableError
-
 WRITTEN = (".csv", ".tsv", ".csv.gz", ".tsv.gz", ".parquet", ".pq")  # endings of files that can be written
 _TEXT = (*WRITTEN[:4], ".txt", ".txt.gz", ".tab", ".dat", ".data")
 _EXCEL = (".xlsx", ".xlsm")
 _MAGIC = {b"PAR1": ".parquet", b"\x1f\x8b": ".csv.gz", b"PK\x03\x04": ".xlsx"}
+
+
+class TableError(ValueError):
+    """A file that cannot be used as it is; the text is one line for whoever made it: where, and what to do."""
 
 
 def table_format(path: Path) -> str:

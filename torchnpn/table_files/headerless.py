@@ -23,16 +23,11 @@ def numbered(count: int) -> tuple[str, ...]:
 
 
 def is_data(first: Sequence[str], others: Sequence[Sequence[str]], expected: Sequence[str] = ()) -> bool:
-    """Whether a first row holds data and not names.
+    """Whether a first row holds data and not names, by some rows below it.
 
     Then each of its cells is a number in a column of numbers, or a text that stands in its column again, or missing.
-    Numbers that count (0, 1, 2, …, or years) are names.
-
-    Args:
-        first: Cells of the first row.
-        others: Some rows below it.
-        expected: Names of the columns that a model needs: these decide if the first row holds one of them, or if they
-            are names of a file without a header.
+    Numbers that count (0, 1, 2, …, or years) are names. The columns that are expected
+    decide if the first row holds one of them, or if they are names of a file without a header.
     """
     if {cell.strip() for cell in first} & set(expected):
         return False

@@ -14,8 +14,7 @@ from typing import BinaryIO, NamedTuple
 
 from torchnpn._text import shown
 from torchnpn.table_files import headerless
-from torchnpn.table_files.errors import TableError
-from torchnpn.table_files.formats import is_gzip
+from torchnpn.table_files.formats import TableError, is_gzip
 
 DELIMITERS = (",", ";", "\t", "|")
 _CHUNK = 1 << 20
@@ -58,12 +57,7 @@ def headerless_note(columns: int) -> str:
 
 
 def find_layout(path: Path, label: str, expected: Sequence[str] = ()) -> Layout:
-    """Read a whole text file once to see how it is written.
-
-    Args:
-        path: The file.
-        label: What to call it in messages.
-        expected: Names of columns that a model needs.
+    """Read a whole text file once to see how it is written; `expected` are names of columns that a model needs.
 
     Raises:
         TableError: It is empty, or not text.

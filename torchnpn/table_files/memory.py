@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from torchnpn.table_files.errors import TableError
+from torchnpn.table_files.formats import TableError
 from torchnpn.table_files.layout import check_names
 from torchnpn.table_files.read import BATCH_ROWS, Progress, Table, no_progress
 

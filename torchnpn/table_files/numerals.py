@@ -138,9 +138,10 @@ class Notation:
         if self.decimal == POINT and (numbers := as_plain(found)) is not None:
             return numbers, np.zeros(len(found), bool)
         texts = without_unit(self.without_missing(found), self.unit)
-        if self.decimal == COMMA and (numbers := as_simple(texts, COMMA)) is not None:
-            return numbers, np.zeros(len(found), bool)
-        own, other = (parse(texts, decimal) for decimal in (self.decimal, other_mark(self.decimal)))
+        own = parse(texts, self.decimal)
+        if own.null_count == texts.null_count:
+            return own, np.zeros(len(found), bool)
+        other = parse(texts, other_mark(self.decimal))
         if not pc.any(_only(own, other)).as_py() and pc.any(_only(other, own)).as_py():
             own, other = other, own  # some cells need the other mark, and none this one
         numbers = pc.if_else(own.is_valid(), own, other)
@@ -205,20 +206,11 @@ def as_plain(texts: pa.Array) -> pa.Array | None:
         return None
 
 
-def as_simple(texts: pa.Array, decimal: str) -> pa.Array | None:
-    """Cells as float64 where all are plain but for the decimal mark, else None: much faster than `parse`."""
-    if decimal == COMMA:
-        if pc.any(pc.match_substring(texts, POINT)).as_py():
-            return None
-        texts = pc.replace_substring(texts, COMMA, POINT)
-    return as_plain(texts)
-
-
-def read_otherwise(texts: pa.Array, numbers: pa.Array, decimal: str) -> pa.Array:
-    """Cells that `as_simple` read, under the other mark: 1.234 would be 1234, and 1.5 is no number."""
-    has_mark = pc.match_substring(texts, decimal)
-    grouped = pc.match_substring_regex(texts, rf"^[+-]?[1-9]\d{{0,2}}\{decimal}\d{{3}}$")
-    return pc.if_else(grouped, pc.round(pc.multiply(numbers, 1000.0)), pc.if_else(has_mark, None, numbers))
+def with_comma(texts: pa.Array, numbers: pa.Array) -> pa.Array:
+    """Cells that `as_plain` read, with a comma as the decimal mark: 1.234 would be 1234, and 1.5 is no number."""
+    has_point = pc.match_substring(texts, POINT)
+    grouped = pc.match_substring_regex(texts, r"^[+-]?[1-9]\d{0,2}\.\d{3}$")
+    return pc.if_else(grouped, pc.round(pc.multiply(numbers, 1000.0)), pc.if_else(has_point, None, numbers))
 
 
 def other_mark(decimal: str) -> str:

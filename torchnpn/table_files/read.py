@@ -19,8 +19,7 @@ import pyarrow.parquet
 
 from torchnpn._text import shown
 from torchnpn.table_files import excel, headerless
-from torchnpn.table_files.errors import TableError
-from torchnpn.table_files.formats import is_gzip, table_format
+from torchnpn.table_files.formats import TableError, is_gzip, table_format
 from torchnpn.table_files.layout import Layout, check_names, count, find_layout, headerless_note, names_of
 from torchnpn.table_files.numerals import MISSING, blanked
 from torchnpn.table_files.spool import is_pipe, spooled
@@ -45,6 +44,7 @@ class Table:
     label: str  # what to call it in messages
     layout: Layout | None = None  # of a text file
     has_header: bool = True  # False where the first row holds data, and the names are column_1, column_2, …
+    note: str = ""  # what is worth a word about how the file is written, to follow "is"
     rows: int | None = None  # only so many are read; None for all
     spool: IO[bytes] | None = field(default=None, repr=False)  # keeps a temporary file alive
 
@@ -79,23 +79,12 @@ class Table:
         known = {} if self.has_header else {str(place): one for place, one in enumerate(self.names, 1)}
         return known.get(name, name)
 
-    @property
-    def note(self) -> str:
-        """What is worth a word about how the file is written, to follow "is"."""
-        if self.layout is not None:
-            return self.layout.note
-        return "" if self.has_header else headerless_note(len(self.names))
-
 
 def open_table(path: Path, names: Sequence[str] = ()) -> Table:
-    """Look at a file's header, and at how it is written.
+    """Look at a file's header, and at how it is written; "-" is standard input.
 
-    Args:
-        path: .csv, .tsv (also .gz), .parquet or .xlsx; "-" is standard input.
-        names: Columns that are expected; column_1, column_2, … say that the file has no header.
-
-    Raises:
-        TableError: It is empty, not what its name says, or has two columns of one name.
+    Of the columns that are expected in `names`, column_1, column_2, … say that the file has no header. A TableError
+    says that it is empty, not what its name says, or has two columns of one name.
     """
     if is_pipe(path):
         file = spooled(path)
@@ -106,7 +95,7 @@ def open_table(path: Path, names: Sequence[str] = ()) -> Table:
 
 
 def _opened(path: Path, label: str, spool: IO[bytes] | None, expected: Sequence[str]) -> Table:
-    kind, layout, has_header = table_format(path), None, True
+    kind, layout = table_format(path), None
     if kind == "parquet":
         with _explained(path, label), open(path, "rb") as content, pa.parquet.ParquetFile(content) as file:
             schema = file.schema_arrow
@@ -120,24 +109,20 @@ def _opened(path: Path, label: str, spool: IO[bytes] | None, expected: Sequence[
             raise TableError(f"{label} is empty. Expected a first row with the names of the columns.")
         has_header = not headerless.is_data(first[0], first[1:], expected)
         header = tuple(first[0]) if has_header else headerless.numbered(max(map(len, first)))
+        note = "" if has_header else headerless_note(len(header))
     else:
         with _explained(path, label):
             layout = find_layout(path, label, expected)
-        header, has_header = layout.header, layout.has_header
+        header, has_header, note = layout.header, layout.has_header, layout.note
     names = names_of(header, label)
-    return Table(path, names, (pa.string(),) * len(names), label, layout, has_header, spool=spool)
+    return Table(path, names, (pa.string(),) * len(names), label, layout, has_header, note, spool=spool)
 
 
 def cells(array: pa.Array, missing: Sequence[str] = ()) -> pa.Array | None:
     """A column as numbers (float64) or as text, with null for what is missing; None where it is neither.
 
     Dates, with a time or without, are text such as 2024-12-31.
-
-    Missing are: nothing, NaN, and the usual words for it (NA, n.a., null, None, ?, #DIV/0!).
-
-    Args:
-        array: Of any type.
-        missing: More words for a missing cell.
+    Missing are: nothing, NaN, the usual words for it (NA, n.a., null, None, ?, #DIV/0!), and those of `missing`.
     """
     kind = array.type
     if pa.types.is_dictionary(kind):

@@ -8,8 +8,7 @@ import tempfile
 from pathlib import Path
 from typing import IO, Any, cast
 
-from torchnpn.table_files.errors import TableError
-from torchnpn.table_files.formats import ending_of
+from torchnpn.table_files.formats import TableError, ending_of
 
 STDIN = Path("-")
 _CHUNK = 1 << 20
@@ -18,11 +17,7 @@ _OPEN_PIPES = ("/dev/stdin", "/dev/fd/", "/proc/self/fd/")  # a process that wri
 
 
 def is_pipe(path: Path) -> bool:
-    """Whether a path stands for a stream that can be read once only.
-
-    Raises:
-        TableError: It is a device, or a pipe that nobody may ever write to.
-    """
+    """Whether a path stands for a stream that can be read once only; a TableError for a pipe that may stay empty."""
     if path == STDIN:
         return True
     try:

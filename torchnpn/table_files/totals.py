@@ -14,13 +14,7 @@ from torchnpn.table_files.read import Progress, Table, cells
 def batches_without_total(
     table: Table, progress: Progress, on_total: Callable[[str], object]
 ) -> Iterator[pa.RecordBatch]:
-    """The batches of a table without a last row that is a total.
-
-    Args:
-        table: The file.
-        progress: Called with the share of the file that is read.
-        on_total: Called with the word that shows that the last row is a total, if it is one.
-    """
+    """The batches of a table without a last row that is a total; `on_total` takes the word that shows it to be one."""
     before = None
     for batch in table.batches(progress):
         if before is not None:

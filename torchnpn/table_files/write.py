@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import IO, Protocol
+from typing import IO, Any, Protocol
 
 import numpy as np
 import pyarrow as pa
@@ -21,22 +21,16 @@ from numpy.typing import NDArray
 
 from torchnpn._files import whole_file
 from torchnpn._text import shown
-from torchnpn.table_files.errors import TableError
-from torchnpn.table_files.formats import is_gzip, written_format
+from torchnpn.table_files.formats import TableError, is_gzip, written_format
 from torchnpn.table_files.numerals import MARKS, parse
 
-DIGITS = 7  # of the predictions in a CSV file
+_DIGITS = 7
 _CONTROL = r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]"  # all but tab and the ends of lines
 _FORMULA = r"^\s*[=+\-@＝＋－＠]|^[\t\r]"
 
 
 def csv_cells(column: pa.Array, name: str, raw: bool = False) -> pa.Array:
-    """A column for a CSV file, with text that no spreadsheet runs and no terminal obeys.
-
-    Args:
-        column: Of any type.
-        name: Of the column, for errors.
-        raw: Leave text as it is.
+    """A column for a CSV file, with text that no spreadsheet runs and no terminal obeys, or as it is for `raw`.
 
     Raises:
         TableError: CSV has no way to write it.
@@ -58,10 +52,12 @@ def csv_cells(column: pa.Array, name: str, raw: bool = False) -> pa.Array:
     return texts if harmless else _as_a_cell(texts)
 
 
-def rounded(values: NDArray[np.float64], digits: int = DIGITS) -> NDArray[np.float64]:
-    """Numbers with so many significant digits."""
+def rounded(values: NDArray[Any]) -> NDArray[Any]:
+    """Predictions for a CSV file: floating-point numbers with seven significant digits, others as they are."""
+    if values.dtype.kind != "f":
+        return values
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-        power = digits - 1 - np.floor(np.log10(np.abs(values)))
+        power = _DIGITS - 1 - np.floor(np.log10(np.abs(values)))
         small, large = 10.0 ** np.clip(power, 0, 22), 10.0 ** np.clip(-power, 0, 22)  # powers that float64 has exactly
         result = np.rint(values * small / large) * large / small
     usual = np.isfinite(result) & (np.abs(power) <= 22)

@@ -86,7 +86,7 @@ def outcome(estimator: NPNRegressor | NPNClassifier, target: Target, X: Array, y
 def rows_at_once(estimator: NPNRegressor | NPNClassifier) -> int:
     """How many rows to predict at a time, so that the neurons of the widest layer fit into memory."""
     hidden = getattr(estimator, "hidden_", estimator.hidden) or (1,)
-    return int(np.clip(_MOST_UNITS // (max(hidden) * estimator.n_estimators), 1, _MOST_ROWS))
+    return int(np.clip(_MOST_UNITS // (max(hidden) * (estimator.n_estimators or 30)), 1, _MOST_ROWS))
 
 
 def marginal_outcome(target: Target, y: Array, level: float = 0.9) -> Outcome:

@@ -15,12 +15,12 @@ def report(
     results: Annotated[
         Path | None, typer.Option(help="Folder of the records; studies/results in a clone, or results.")
     ] = None,
-    docs: Annotated[Path, typer.Option(help="Folder of the pages: results.md and images.")] = Path("docs"),
+    docs: Annotated[Path, typer.Option(help="Folder of the pages: results.md, tables.md and images.")] = Path("docs"),
     check: Annotated[bool, typer.Option("--check", help="Write nothing; status 1 if a page would change.")] = False,
 ) -> None:
     """Render the results of experiments.
 
-    Writes docs/results.md and its figures from the records of `npn reproduce`.
+    Writes docs/results.md, docs/tables.md and their figures from the records of `npn reproduce`.
 
     \b
     Examples:

@@ -1,4 +1,4 @@
-"""The paper's tables and figures, one file each; `npn reproduce` runs them and `npn report` shows what they found."""
+"""The paper's tables and figures, and more; `npn reproduce` runs them and `npn report` shows what they found."""
 
 from npn_studies.experiments import (
     activations,
@@ -10,6 +10,7 @@ from npn_studies.experiments import (
     mnist_size_search,
     mnist_variance,
     reconstruction,
+    tabular,
     topics,
     topics_search,
     toy,
@@ -37,6 +38,7 @@ EXPERIMENTS: dict[str, Experiment] = {
         reconstruction.EXPERIMENT,
         topics.EXPERIMENT,
         topics_search.EXPERIMENT,
+        tabular.EXPERIMENT,
     )
 }
 

@@ -15,6 +15,10 @@ Progress = Callable[[float], None]  # called with the share of the work that is 
 Record = dict[str, Any]  # what results/NAME.json holds
 
 
+class MissingData(Exception):
+    """What an experiment or a cell needs is not here and cannot be had; the message says what to do."""
+
+
 class Options(NamedTuple):
     """What the user asked for.
 
@@ -35,7 +39,7 @@ class Cell(NamedTuple):
     Attributes:
         key: Its name in the record, e.g. "npn/boston".
         settings: JSON of all that the figures depend on; a stored cell is used again only if these are equal.
-        run: Does the work and returns its figures, JSON too; per-seed figures are lists.
+        run: Does the work and returns its figures, JSON too; per-seed figures are lists. `MissingData` leaves it out.
         device: Type of the device that it works on whatever the user asked for; `None` if it does as asked.
     """
 
@@ -62,6 +66,7 @@ class Experiment:
         search: Whether it is a search for settings: run by name, not by `all`.
         quick_data: What tiny sizes need instead of `data`, where that is less.
         in_parts: Whether section and figure can be made of a record that is not whole.
+        page: Markdown of a page of its own, NAME.md, from a record; the section is then a summary.
     """
 
     name: str
@@ -76,6 +81,7 @@ class Experiment:
     search: bool = False
     quick_data: tuple[str, ...] | None = None
     in_parts: bool = False
+    page: Callable[[Record], str] | None = None
 
     def needs(self, quick: bool) -> tuple[str, ...]:
         """Names of the data sets for a run."""

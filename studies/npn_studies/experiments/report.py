@@ -1,4 +1,4 @@
-"""Records as a page: docs/results.md with its figures."""
+"""Records as pages: docs/results.md with its figures, and a page of its own for an experiment that has one."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class Report(NamedTuple):
 
 
 def report(experiments: Mapping[str, Experiment], results: Path, docs: Path) -> Report:
-    """The page of all records in `results`.
+    """The pages of all records in `results`.
 
     Raises:
         ValueError: If a record is damaged.
@@ -68,6 +68,9 @@ def report(experiments: Mapping[str, Experiment], results: Path, docs: Path) -> 
     sections = [_section(e, shown[e.name]) for e in order if e.name in shown]
     brief = headline_table(experiments, whole)
     pages = {docs / PAGE: "\n\n".join([_INTRODUCTION, brief, "All experiments:", index, *sections]) + "\n"}
+    for name, record in shown.items():
+        if (page := experiments[name].page) is not None:
+            pages[docs / f"{name}.md"] = page(record)
     figures = {
         docs / IMAGES / f"{name}.png": (experiments[name], record)
         for name, record in shown.items()

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from npn_studies.bench import write
 from npn_studies.experiments import record as records
-from npn_studies.experiments.experiment import Experiment, Options, Progress, Record
+from npn_studies.experiments.experiment import Experiment, MissingData, Options, Progress, Record
 from torchnpn import datasets
 from torchnpn._text import did_you_mean
 
@@ -30,10 +30,6 @@ class Screen(NamedTuple):
 
     say: Callable[[str], None]
     bars: Bars
-
-
-class MissingData(Exception):
-    """An experiment cannot run: some data set is not here and cannot be had."""
 
 
 def folder_for(options: Options, folder: Path | None) -> Path:
@@ -142,7 +138,11 @@ def run(experiment: Experiment, options: Options, folder: Path, again: bool, scr
             if cell.key not in done:
                 progress = _part(whole, len(done), len(cells))
                 start = time.perf_counter()
-                figures = cell.run(progress)
+                try:
+                    figures = cell.run(progress)
+                except MissingData as error:
+                    screen.say(f"{cell.key}: left out. {error}")
+                    continue
                 done[cell.key] = records.entry(cell, figures, time.perf_counter() - start, options)
                 records.write(experiment, options, cells, done, folder)
             whole(len(done) / len(cells))

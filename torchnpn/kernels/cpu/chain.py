@@ -20,7 +20,6 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from torchnpn.kernels.cpu.losses import LossGradient
-from torchnpn.maps import normal
 
 Array = NDArray[Any]  # of float32
 
@@ -112,7 +111,7 @@ class NumpyChain:
         self._s, self._second, self._precision = (_Flat(np.ones(self._size, np.float32), shapes) for _ in range(3))
         if isinstance(prior, float):
             self._precision.flat[:] = prior
-        self.first, self.second = np.zeros_like(self._numbers), np.zeros_like(self._numbers)  # Adam's averages
+        self.first, self.second = (torch.zeros_like(self.flat.detach()) for _ in range(2))  # Adam's averages
 
     @property
     def _sizes(self) -> list[int]:
@@ -130,7 +129,7 @@ class NumpyChain:
 
     def averages(self) -> list[tuple[Tensor, Tensor, Tensor]]:
         """Each parameter with Adam's averages of it, in the same memory."""
-        both = (torch.from_numpy(flat).split(self._sizes) for flat in (self.first, self.second))
+        both = (flat.split(self._sizes) for flat in (self.first, self.second))
         return [(p, m.view(p.shape), v.view(p.shape)) for p, m, v in zip(self.parts, *both, strict=True)]
 
     # The operations, in the order of a step ----------------------------------------------------------------------
@@ -201,17 +200,12 @@ class NumpyChain:
 
     def adam_(self, rate: float | Array, correction: float | Array, b1: float, b2: float, epsilon: float) -> None:
         """One step of Adam: see `kernels.adam_`. torch's optimizers load its compiler, which takes seconds."""
-        rate, correction, g = self._of_numbers(rate), self._of_numbers(correction), self._gradient
-        self.first *= b1
-        self.first += (1 - b1) * g
-        self.second *= b2
-        self.second += (1 - b2) * g * g
-        below = np.sqrt(self.second)
-        below *= correction
-        below += epsilon
-        np.divide(self.first, below, out=below)
-        below *= rate
-        self._numbers -= below
+        g, (scale, divisor) = self.flat.grad, (_tensor(self._of_numbers(x)) for x in (correction, rate))
+        assert g is not None
+        self.first.lerp_(g, 1 - b1)
+        self.second.mul_(b2).addcmul_(g, g, value=1 - b2)
+        below = self.second.sqrt().mul_(scale).add_(epsilon).div_(divisor)
+        self.flat.data.addcdiv_(self.first, below, value=-1)
 
     def divergence(self) -> float:
         """½ Σ (λ (m² + s) - 1 - log λ) - Σ ℓ, the mean over replicas."""
@@ -259,6 +253,10 @@ class NumpyChain:
             precision.W[...] = count / np.add.reduce(W, over, keepdims=True)
 
 
+def _tensor(value: float | Array) -> float | Tensor:
+    return value if isinstance(value, float) else torch.from_numpy(value)
+
+
 class _View(NamedTuple):
     """One layer's part of a flat array."""
 
@@ -285,38 +283,28 @@ def _input(mean: Array, variance: Array | None) -> Input:
     return Input(mean, variance, square if variance is None else square + variance)
 
 
-_COEFFICIENTS = np.array([normal.A32, normal.B32], np.float32)  # lowest power first
 _DENSITY = np.float32(1 / math.sqrt(2 * math.pi))
+_ROOT_HALF = np.float32(math.sqrt(0.5))
+_HALF = np.float32(0.5)
 _SMALLEST = np.float32(np.finfo(np.float32).tiny ** 0.5)
 
 
 def _relu(m: Array, s: Array) -> Rectified:
+    """With k = |h|, h = m/std: Q = P(x > k), u = E max(0, x - k) = φ(k) - k Q, w = E max(0, x - k)² = Q - k u."""
     std = np.sqrt(s)
     h = np.minimum(np.maximum(m / np.maximum(std, _SMALLEST), -1e4), 1e4)
-    pdf = _DENSITY * np.exp(np.maximum(-0.5 * h * h, -70.0))
     k = np.abs(h)
-    t = 1 / (1 + 0.3 * k)
-    x = 2 * t - 1
-    u, w = np.matmul(_COEFFICIENTS, _powers(x)).reshape(2, *x.shape)
-    u *= t * t * pdf
-    w *= t * t * t * pdf
-    tail = w + k * u
+    q = k * _ROOT_HALF
+    tail = torch.special.erfc(torch.from_numpy(q)).numpy()
+    tail *= _HALF
+    np.exp(np.maximum(-q * q, -70.0, out=q), out=q)
+    pdf = np.multiply(q, _DENSITY, out=q)
+    u = pdf - k * tail
+    w = tail - k * u
     positive = h > 0
     above = np.where(positive, 1 - tail, tail)
     variance = s * (w - u * u + positive * (1 - 2 * tail))
     return Rectified(_input(np.maximum(m, 0) + std * u, variance), h, std, pdf, u, above)
-
-
-def _powers(x: Array) -> Array:  # (…) -> (10, numbers)
-    """1, x, …, x⁹, in five calls."""
-    powers = np.empty((_COEFFICIENTS.shape[1], x.size), np.float32)
-    powers[0] = 1
-    powers[1] = x.reshape(-1)
-    np.multiply(powers[1], powers[1], out=powers[2])
-    np.multiply(powers[1:3], powers[2], out=powers[3:5])
-    np.multiply(powers[1:5], powers[4], out=powers[5:9])
-    np.multiply(powers[1], powers[8], out=powers[9])
-    return powers
 
 
 def _relu_gradient(r: Rectified, g: Gradient) -> Gradient:
