@@ -38,7 +38,8 @@ def is_near(printed: str, shown: str) -> bool:
 
 
 def test_gallery_shows_every_example():
-    others = {"first_steps", "readme_picture", "render_gallery", "uncertainty_figures"}
+    pages = {"calibration_figures", "inspection_figures", "uncertainty_figures"}
+    others = {"first_steps", "readme_picture", "render_gallery", *pages}
     assert SHOWN.keys() == {path.stem for path in EXAMPLES.glob("*.py")} - others
 
 
@@ -63,6 +64,12 @@ def test_gallery_shows_what_is_printed(name, tmp_path):
 def test_figures_of_the_page_on_uncertainty(tmp_path):
     assert "90% intervals hold" in run("uncertainty_figures", str(tmp_path))
     assert {path.name for path in tmp_path.iterdir()} == {"uncertainty_calibration.png", "uncertainty_gap.png"}
+
+
+@pytest.mark.slow
+def test_figures_of_the_page_on_explanations(tmp_path):
+    assert "the least certain patient: 2" in run("inspection_figures", str(tmp_path))
+    assert {path.name for path in tmp_path.iterdir()} == {"inspection_dependence.png", "inspection_row.png"}
 
 
 @pytest.mark.slow

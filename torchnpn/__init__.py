@@ -6,7 +6,21 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from torchnpn import datasets, estimators, families, io, likelihoods, maps, metrics, nn, priors, training
+    from torchnpn import (
+        conformal,
+        datasets,
+        estimators,
+        families,
+        inspection,
+        io,
+        likelihoods,
+        maps,
+        metrics,
+        nn,
+        priors,
+        training,
+    )
+    from torchnpn.censoring import censored, interval_censored
     from torchnpn.documents import DocumentAutoencoder
     from torchnpn.estimators import (
         NPNAutoencoder,
@@ -34,10 +48,14 @@ __all__ = [
     "Pipeline",
     "Predictive",
     "Recipe",
+    "censored",
+    "conformal",
     "datasets",
     "estimators",
     "explain",
     "families",
+    "inspection",
+    "interval_censored",
     "io",
     "kl",
     "likelihoods",
@@ -52,6 +70,7 @@ __all__ = [
 ]
 __version__ = "0.1.0"
 _HOMES = {  # of the names that are not modules
+    "censoring": ("censored", "interval_censored"),
     "documents": ("DocumentAutoencoder",),
     "estimators": ("NPNAutoencoder", "NPNClassifier", "NPNRegressor", "Pipeline", "Predictive"),
     "io": ("load", "save"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+from io import StringIO
 from pathlib import Path
 
 import numpy as np
@@ -237,6 +238,43 @@ def test_numbers_far_outside_the_training_values_are_named(tmp_path):
         for command in (["predict", "--bare"], ["evaluate"]):
             result = run(*command[:1], tmp_path / "m.npn", tmp_path / "new.csv", *command[1:])
             assert result.exit_code == 0 and words in result.stderr and bool(words) == bool(result.stderr)
+
+
+def test_an_exposure_is_read_wherever_the_model_goes(tmp_path):
+    rng = np.random.default_rng(0)
+    data = pd.DataFrame({"x": rng.normal(size=80), "years": rng.uniform(0.1, 5, 80)})
+    data["claims"] = rng.poisson(data["years"] * np.exp(0.3 * data["x"]))
+    data.to_csv(path := tmp_path / "data.csv", index=False)
+    model, new = tmp_path / "m.npn", tmp_path / "new.csv"
+    text = done("fit", path, "-t", "claims", "--exposure", "years", "-o", model, *BARE)
+    assert "a count (negative binomial), in proportion to years: whole numbers from 0" in text
+    assert "in proportion to years" in done("info", model) and "NLL" in done("evaluate", model, path)
+    data.assign(years=2 * data["years"]).to_csv(new, index=False)
+    one, two = (pd.read_csv(StringIO(done("predict", model, table, "--bare"))) for table in (path, new))
+    np.testing.assert_allclose(two["claims_mean"], 2 * one["claims_mean"], rtol=1e-5)
+    data.assign(years=data["years"].where(data.index != 6, 0)).to_csv(new, index=False)
+    assert "'years' should be a number above 0 in every row; row 7 holds 0" in refused("predict", model, new)
+    assert "'years' is missing" in refused("predict", model, _without(new, "years"))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["-t", "y", "--exposure", "cuont"], "Did you mean 'count'?"),
+        (["-t", "y", "--exposure", "size"], "The exposure 'size' should hold numbers"),
+        (["-t", "y", "--exposure", "y"], "can be neither the target nor dropped"),
+        (["-t", "y", "--exposure", "share", "--drop", "share"], "can be neither the target nor dropped"),
+        (["-t", "y", "--exposure", "share", "--family", "gaussian"], "goes with counts and positive amounts"),
+        (["-t", "size", "--exposure", "share"], "is taken as class"),
+    ],
+)
+def test_no_exposure_is_refused(folder, tmp_path, arguments, words):
+    assert words in refused("fit", folder / "data.csv", *arguments, "-o", tmp_path / "m.npn", *BARE)
+
+
+def _without(path: Path, column: str) -> Path:
+    pd.read_csv(path).drop(columns=column).to_csv(path, index=False)
+    return path
 
 
 def test_a_total_is_neither_learnt_from_nor_judged(tmp_path):

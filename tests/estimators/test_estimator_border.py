@@ -21,7 +21,8 @@ from torchnpn import (
 )
 from torchnpn.estimators.forward import in_float64
 from torchnpn.estimators.inputs import Inputs
-from torchnpn.training import check_network_size, resolve_device
+from torchnpn.nn import check_network_size
+from torchnpn.training import resolve_device
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(40, 3))
@@ -267,7 +268,7 @@ def test_settings_beyond_reason_are_refused(make, settings, message):
 
 
 def test_absurd_ensembles_are_refused():
-    with pytest.raises(ValueError, match="n_estimators expects a whole number from 1 to 1,000, got 1000000000"):
+    with pytest.raises(ValueError, match="from 1 to 1,000, or None to choose it, got 1000000000"):
         NPNRegressor(n_estimators=10**9).fit(X, Y)
     with pytest.raises(ValueError, match="layers 10-2000-10, 6000 times, has"):
         check_network_size([10, 2000, 10], 32, 6000)

@@ -17,8 +17,8 @@ from torchnpn import families, metrics
 from torchnpn import likelihoods as L
 from torchnpn.estimators.predictive import Predictive
 from torchnpn.likelihoods import Categorical, Mixture, mixture_parts
+from torchnpn.likelihoods.gradients import autograd_loss_gradient, loss_gradient
 from torchnpn.moments import Moments
-from torchnpn.training.chain import autograd_loss_gradient, loss_gradient
 
 ROWS, TARGETS, CLASSES = 250, 2, 4
 MAKERS = {
@@ -31,6 +31,8 @@ MAKERS = {
     "gamma": lambda: L.GammaAmounts(TARGETS),
     "gamma_elbo": lambda: L.GammaAmounts(TARGETS, elbo=0.5),
     "lognormal": lambda: L.LogNormalAmounts(TARGETS),
+    "weibull": lambda: L.WeibullDurations(TARGETS),
+    "weibull_elbo": lambda: L.WeibullDurations(TARGETS, elbo=0.5),
     "varying_lognormal": lambda: L.HeteroscedasticLogNormal(TARGETS),
     "student_t": lambda: L.StudentTNoise(TARGETS),
     "varying_student_t": lambda: L.HeteroscedasticStudentT(TARGETS),

@@ -11,8 +11,8 @@ from test_likelihoods import COUNTS, NAMED, PROPER, ROWS, TARGETS, quadrature
 from torch.nn import functional as F
 
 from torchnpn import likelihoods as L
+from torchnpn.likelihoods.gradients import autograd_loss_gradient, loss_gradient
 from torchnpn.moments import Moments
-from torchnpn.training.chain import autograd_loss_gradient, loss_gradient
 
 
 @pytest.mark.parametrize("elbo", [0.0, 0.5, 1.0])

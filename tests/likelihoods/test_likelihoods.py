@@ -92,6 +92,7 @@ CASES = [
         np.exp,
         lambda o: np.exp(o) + np.exp(2 * o - 0.5),
     ),
+    Case("weibull", _learnt(L.WeibullDurations, 0.4), AMOUNTS),
     Case("zero_inflated_poisson", _known(L.ZeroInflatedPoisson), COUNTS),
     Case("zero_inflated_negative_binomial", _learnt(L.ZeroInflatedNegativeBinomial, -0.5), COUNTS),
     Case("hurdle_gamma", _learnt(L.HurdleGamma), AMOUNTS_OR_NONE),

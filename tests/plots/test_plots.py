@@ -44,6 +44,9 @@ WIDE_NAMES = [f"a rather long class name {i}" for i in range(20)]
 PANELS = {  # two panels
     "reliability_diagram": lambda **how: plots.reliability_diagram(*metrics.reliability(PROBS, LABELS), **how),
     "calibration_plot": lambda **how: plots.calibration_plot(PIT, **how),
+    "dependence_plot": lambda **how: plots.dependence_plot(
+        GRID, GRID**3, GRID**3 - 1, GRID**3 + 1, np.abs(GRID), 1 + GRID**2, xlabel=NAMES[3], **how
+    ),
     "prediction_intervals": lambda **how: plots.prediction_intervals(Y, MEAN, MEAN - 1.6, MEAN + 1.6, **how),
 }
 SINGLE = {  # one panel, as wide as asked for

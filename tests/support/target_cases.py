@@ -101,6 +101,11 @@ TARGETS = {
         lambda d: stats.lognorm(np.sqrt(d.s), scale=np.exp(d.m)),
         0.0,
     ),
+    "weibull": Target(
+        lambda rng, rate: rate * rng.weibull(1.5, len(rate)),
+        lambda d: stats.weibull_min(d.shape, scale=d.lam),
+        0.0,
+    ),
     "student_t": Target(
         lambda rng, rate: rate + 0.2 * rng.standard_t(3.0, size=len(rate)),
         lambda d: stats.t(d.nu, d.m, np.sqrt(d.s)),

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from pathlib import Path
-from types import SimpleNamespace
 
 import numpy as np
 import pyarrow as pa
@@ -64,6 +63,25 @@ def test_counts_that_vary_little_have_a_baseline_too():
     assert outcome.log_prob[0] == pytest.approx(stats.poisson(4).logpmf(4), rel=1e-3)
 
 
+@pytest.mark.parametrize("family", ["negative_binomial", "gamma"])
+def test_the_baseline_of_exposed_rows_is_one_rate_for_all(family):
+    """Of its overdispersion, or relative variance, the numbers that were drawn are the reference."""
+    e = RNG.uniform(0.2, 5, 50_000)
+    rate = RNG.gamma(2, 1.5, e.size)  # mean 3, relative variance 1/2
+    y = RNG.poisson(rate * e).astype(float) if family == "negative_binomial" else rate * e
+    about = tables.Target("y", family, exposure="e")
+    about = tables.Target("y", family, marginal=target.marginal(about, y, e), exposure="e")
+    outcome = tables.marginal_outcome(about, np.array([2.0, 9.0]), exposures=np.array([1.0, 4.0]))
+    np.testing.assert_allclose(outcome.mean, [3, 12], rtol=0.02)
+    m = 3 * np.array([1.0, 4.0])
+    want = (
+        stats.nbinom(2, 2 / (2 + m)).logpmf([2, 9])
+        if family == "negative_binomial"
+        else stats.gamma(2, scale=m / 2).logpdf([2, 9])
+    )
+    np.testing.assert_allclose(outcome.log_prob, want, rtol=0.02)
+
+
 def test_figures_of_classes():
     probs, y = RNG.dirichlet(np.ones(3), 200), RNG.integers(3, size=200)
     about = tables.Target("y", "class", ("a", "b", "c"), marginal=(0.2, 0.3, 0.5))
@@ -78,18 +96,6 @@ def test_figures_of_classes():
 
 def test_uncertainty_is_between_0_and_1():
     np.testing.assert_allclose(tables.uncertainty(np.array([[1, 0, 0], [1 / 3] * 3])), [0, 1], atol=1e-12)
-
-
-def test_importance_finds_the_column_that_matters():
-    """A stand-in that reads the category alone: its log likelihood is -(y - code)²/2."""
-    code = RNG.integers(4, size=600)
-    X = np.column_stack([RNG.normal(size=600), np.eye(4)[code]])
-    y = code + RNG.normal(size=600)
-    stand_in = SimpleNamespace(log_likelihood=lambda X, y: -((y - X[:, 1:] @ np.arange(4)) ** 2) / 2)
-    found = tables.permutation_importance(stand_in, SCHEMA, X, y, rows=500, shuffles=20)
-    assert found.names == ("z", "x")
-    np.testing.assert_allclose(found.increase, [code.var(), 0.0], atol=0.2)  # E (code - code')²/2 = var
-    assert found.error[1] == 0 and 0 < found.error[0] < 0.1
 
 
 # Writing ------------------------------------------------------------------------------------------------------------

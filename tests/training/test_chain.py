@@ -18,11 +18,20 @@ from torchnpn.training.chain import NumpyChainSteps, why_not_numpy
 from torchnpn.training.data import Rows
 from torchnpn.training.engine import device_engine
 from torchnpn.training.epoch import HostPlan
-from torchnpn.training.tape import TapeSteps
+from torchnpn.training.tape import Objective, TapeSteps
 
 RNG = np.random.default_rng(0)
 ROWS = 20
 CPU = torch.device("cpu")
+
+
+def ranges():
+    """Durations that are known, or known to be above, between and below; a quarter each."""
+    lower = RNG.gamma(2, size=ROWS)
+    upper = np.choose(np.arange(ROWS) % 4, [lower, np.inf, lower + RNG.gamma(1, size=ROWS), lower])
+    return np.column_stack([np.where(np.arange(ROWS) % 4 == 3, 0.0, lower), upper])
+
+
 TARGETS = {
     "noise": (likelihoods.GaussianNoise(), RNG.normal(size=(ROWS, 1))),
     "three noises": (likelihoods.GaussianNoise(3, elbo=0.3), RNG.normal(size=(ROWS, 3))),
@@ -50,6 +59,18 @@ TARGETS = {
         likelihoods.ZeroInflatedNegativeBinomial(2, elbo=0.3),
         RNG.poisson(1, size=(ROWS, 2)).astype(float),
     ),
+    "exposed counts": (
+        likelihoods.Exposed(likelihoods.ZeroInflatedNegativeBinomial(2, elbo=0.3)),
+        np.column_stack([RNG.poisson(1, size=(ROWS, 2)).astype(float), RNG.normal(size=ROWS)]),
+    ),
+    "exposed amounts": (
+        likelihoods.Exposed(likelihoods.HeteroscedasticLogNormal(2, elbo=0.3)),
+        np.column_stack([RNG.gamma(2, size=(ROWS, 2)), RNG.normal(size=ROWS)]),
+    ),
+    "weibull": (likelihoods.WeibullDurations(2, 0.3, 0.4), RNG.gamma(2, size=(ROWS, 2))),
+    "censored weibull": (likelihoods.Censored(likelihoods.WeibullDurations(1, 0.3, 0.4)), ranges()),
+    "censored lognormal": (likelihoods.Censored(likelihoods.LogNormalAmounts(elbo=0.3)), ranges()),
+    "censored varying lognormal": (likelihoods.Censored(likelihoods.HeteroscedasticLogNormal(elbo=0.3)), ranges()),
     "hurdle": (likelihoods.HurdleGamma(2, elbo=0.3), RNG.poisson(1, size=(ROWS, 2)) * RNG.gamma(2, size=(ROWS, 2))),
     "shared hurdle": (likelihoods.HurdleLogNormal(), RNG.poisson(1, size=(ROWS, 2)) * RNG.gamma(2, size=(ROWS, 2))),
     "beta": (likelihoods.BetaProportions(), RNG.uniform(0.1, 0.9, size=(ROWS, 1))),
@@ -77,7 +98,7 @@ def networks(hidden, outputs, generator):
 def one_step(kind, net, likelihood, prior, data, beta=0.0, radius=0.0):
     """The gradient of one batch of all rows, left by the steps of a kind; and its loss."""
     recipe = training.Recipe(epochs=1, batch_size=ROWS, kl_weight=training.constant(beta), adversarial=radius)
-    steps = kind(net, likelihood, prior, recipe, HostPlan(Rows(*data), recipe, CPU))
+    steps = kind(Objective(net, likelihood, prior, recipe), HostPlan(Rows(*data), recipe, CPU))
     steps.plan.begin(0)
     steps.gradient()
     return steps, float(steps.plan.loss())
@@ -245,7 +266,7 @@ def test_adam_in_numpy_is_torchs(scheduler):
     recipe = training.Recipe(epochs=4, batch_size=1, learning_rate=0.01, scheduler=scheduler)
     plan = HostPlan(Rows(torch.zeros(10, 3), torch.zeros(10, 1)), recipe, CPU)
     net = nn.Sequential(nn.Linear(3, 1))
-    steps = NumpyChainSteps(net, likelihoods.GaussianNoise(), None, recipe, plan)
+    steps = NumpyChainSteps(Objective(net, likelihoods.GaussianNoise(), None, recipe), plan)
     ours = steps.chain.flat
     theirs = torch.nn.Parameter(ours.detach().clone())
     optimizer = training.adam([theirs], 0.01)

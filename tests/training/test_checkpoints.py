@@ -194,8 +194,8 @@ TORCHS = {"optimizer": partial(torch.optim.AdamW, weight_decay=0.1), "scheduler"
 def on_device(monkeypatch, fused):
     """Steps as on a GPU, computed on a CPU; fused ones by Triton's interpreter."""
 
-    def choose(*arguments):
-        return device_engine(*arguments[:-1], fused=fused)
+    def choose(objective, data, device):
+        return device_engine(objective.model, data, *objective[1:], fused=fused)
 
     monkeypatch.setattr("torchnpn.training.loop.choose_engine", choose)
 

@@ -11,12 +11,12 @@ import torch
 from support.device_cases import FEATURES, OUTPUTS, ROWS, dataset, network, normal, reason, recipe, seeded
 
 from torchnpn import likelihoods, nn, priors
+from torchnpn._cuda import CapturedCall, SideStream, captured
 from torchnpn.moments import Moments
-from torchnpn.training import constant, cosine, optimizer_state
+from torchnpn.training import constant, cosine
 from torchnpn.training.chain import TritonChainSteps
 from torchnpn.training.engine import device_engine
-from torchnpn.training.graph import CapturedCall, SideStream, captured
-from torchnpn.training.tape import TapeSteps
+from torchnpn.training.tape import TapeSteps, TorchUpdate
 
 pytest.importorskip("triton")
 
@@ -229,7 +229,7 @@ def test_any_optimizer_that_can_be_recorded_is_stepped(scheduler):
         net = network()
         rules = recipe(scheduler=scheduler, clip_norm=1.0, **settings)
         training = device_engine(net, dataset(), likelihoods.ScaledSoftmax(3), EMPIRICAL, rules, fused=False)
-        assert (training.stepper.update.optimizer is None) == (not settings)
+        assert isinstance(training.stepper.update, TorchUpdate) == bool(settings)
         for number in range(2):
             training.epoch(number)
         trained.append(net)
@@ -247,12 +247,10 @@ def test_steps_are_stored_and_taken_up_again(fused, settings):
     net, noise = network(hidden=(4,)), likelihoods.GaussianNoise(OUTPUTS)
     first = make(net, noise)
     first.epoch(0)
-    places = optimizer_state.places_of(net=net, noise=noise)
-    stored = copy.deepcopy((net, noise, optimizer_state.state_of(first.stepper.update, places)))
+    stored = copy.deepcopy((net, noise, first.stepper.optimizer_state()))
     want = first.epoch(1)
     second = make(*stored[:2])
-    places = optimizer_state.places_of(net=stored[0], noise=stored[1])
-    optimizer_state.load_(second.stepper.update, stored[2], places, first.plan.steps, 2 * first.plan.steps)
+    second.stepper.load_optimizer_(stored[2], first.plan.steps, 2 * first.plan.steps)
     assert second.epoch(1) == want
     for a, b in zip(
         (*net.parameters(), *noise.parameters()), (*stored[0].parameters(), *stored[1].parameters()), strict=True

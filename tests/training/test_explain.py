@@ -15,6 +15,7 @@ from torchnpn.moments import Moments
 from torchnpn.training import Recipe
 from torchnpn.training.data import as_batches
 from torchnpn.training.engine import choose_engine
+from torchnpn.training.tape import Objective
 
 X, Y = torch.randn(30, 4, generator=torch.Generator().manual_seed(0)), torch.zeros(30, 1)
 NUMPY, TRITON = "a Gaussian chain in numpy", "a Gaussian chain in Triton"
@@ -46,15 +47,21 @@ def test_the_engine_is_the_one_that_trains(name):
     source = as_batches(settings["data"], torch.device("cpu"))
     targets = model(X).mean.shape[-1]
     noise = likelihoods.HeteroscedasticGaussian() if targets == 2 else likelihoods.GaussianNoise()
-    chosen = choose_engine(copy.deepcopy(model), source, noise, settings.get("prior"), recipe, torch.device("cpu"))
+    objective = Objective(copy.deepcopy(model), noise, settings.get("prior"), recipe)
+    chosen = choose_engine(objective, source, torch.device("cpu"))
     assert chosen.name == ("NumpyChainSteps" if engine == NUMPY else "TapeSteps")
 
 
 def test_replicas_with_own_rates_are_trained_together():
     recipe = Recipe(learning_rate=[1e-3, 1e-2])
     found = npn.explain(nn.mlp([4, 5, 1], replicas=(2,)), (X, Y), recipe=recipe, device="cpu")
+    assert (found.engine, found.why_not) == (NUMPY, {})
+    found = npn.explain(nn.mlp([4, 5, 1], activation="tanh", replicas=(2,)), (X, Y), recipe=recipe, device="cpu")
     assert found.engine == "autograd"
     assert "no CUDA device" in found.why_not[TRITON]
+    assert npn.explain(nn.mlp([4, 5, 1], replicas=(2,)), (X, Y), likelihoods.GaussianNoise(), device="cpu").engine == (
+        "autograd, step by step"  # one noise for both replicas
+    )
 
 
 def test_layers_are_named_with_their_kernels():

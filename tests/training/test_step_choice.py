@@ -15,7 +15,7 @@ from torchnpn.training import cosine, engine
 from torchnpn.training.data import Rows
 from torchnpn.training.engine import device_engine
 from torchnpn.training.epoch import HostPlan
-from torchnpn.training.tape import TapeSteps
+from torchnpn.training.tape import Objective, TapeSteps
 
 pytest.importorskip("triton")
 
@@ -94,8 +94,9 @@ def test_on_a_cpu_a_fused_step_must_be_demanded():
 
 def chosen_on_a_gpu(replicas=(), **settings):
     """The recorded engine for a device that calls itself a GPU, or why there is none."""
-    noise, device = likelihoods.ScaledSoftmax(OUTPUTS), SimpleNamespace(type="cuda")
-    return engine.recorded_engine(network(replicas), Rows(*dataset()), noise, None, recipe(**settings), device)
+    device = SimpleNamespace(type="cuda")
+    objective = Objective(network(replicas), likelihoods.ScaledSoftmax(OUTPUTS), None, recipe(**settings))
+    return engine.recorded_engine(objective, Rows(*dataset()), device)
 
 
 @pytest.mark.parametrize(
@@ -117,9 +118,9 @@ def test_training_without_a_graph_on_a_gpu_is_logged_once(monkeypatch, caplog):
     """The host's plan is made on the CPU, for want of a GPU."""
     here = engine.HostPlan
     monkeypatch.setattr(engine, "HostPlan", lambda data, rules, device: here(data, rules, torch.device("cpu")))
-    arguments = network((2, 2)), Rows(*dataset()), likelihoods.ScaledSoftmax(OUTPUTS), None, recipe()
+    objective = Objective(network((2, 2)), likelihoods.ScaledSoftmax(OUTPUTS), None, recipe())
     with caplog.at_level(logging.WARNING, "torchnpn"):
-        chosen = engine.choose_engine(*arguments, SimpleNamespace(type="cuda"))
+        chosen = engine.choose_engine(objective, Rows(*dataset()), SimpleNamespace(type="cuda"))
     assert chosen.name == "TapeSteps"
     reason = "replicas have more than one leading dimension"
     assert caplog.messages == [f"Training without a CUDA graph, which is slower: {reason}."]

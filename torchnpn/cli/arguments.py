@@ -49,6 +49,7 @@ class FitOptions(NamedTuple):
     target: str
     out: Path
     family: str
+    exposure: str | None
     drop: list[str]
     use: list[str]
     decimal: str | None

@@ -50,6 +50,13 @@ def fit(
             help="Distribution of the target, such as gamma or poisson, or class; auto detects it.",
         ),
     ] = "auto",
+    exposure: Annotated[
+        str | None,
+        typer.Option(
+            metavar="COLUMN",
+            help="Column to which the target is in proportion, such as months insured; for counts and amounts.",
+        ),
+    ] = None,
     drop: Annotated[list[str] | None, typer.Option(metavar="COLUMN", help="Column not to use; repeatable.")] = None,
     use: Annotated[
         list[str] | None,
@@ -107,6 +114,7 @@ def fit(
             target=target,
             out=out,
             family=family,
+            exposure=exposure,
             drop=drop or [],
             use=use or [],
             decimal=decimal,

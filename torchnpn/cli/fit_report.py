@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from sklearn.metrics import confusion_matrix
 
 import torchnpn
-from torchnpn import metrics, plots, report, table_files, tables
+from torchnpn import inspection, metrics, plots, report, table_files, tables
 from torchnpn.cli.models import describe_column, describe_network
 
 _WIDE = 8.8  # inches of a figure with two panels
@@ -24,7 +24,7 @@ def html(
     model: tables.TableModel,
     kind: tables.Kind,
     outcome: tables.Outcome,  # of the held-out rows
-    importance: tables.Importance,
+    importance: inspection.Importance,
     survey: table_files.Survey,
     left_out: list[tables.LeftOut],
 ) -> str:
@@ -188,7 +188,7 @@ def _confusion(classes: tuple[str, ...], y: Array, guessed: Array) -> report.Sec
     )
 
 
-def _reliance(importance: tables.Importance) -> report.Section:
+def _reliance(importance: inspection.Importance) -> report.Section:
     names, every = importance.names[:_MOST_BARS], len(importance.names)
     shown = (
         f"The {len(names)} most important of {every:,} columns" if len(names) < every else "All columns that were used"

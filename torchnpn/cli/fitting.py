@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 
-from torchnpn import io, table_files, tables
+from torchnpn import inspection, io, table_files, tables
 from torchnpn._files import whole_file
 from torchnpn._text import did_you_mean, shown
 from torchnpn.cli import fit_report
@@ -21,6 +21,7 @@ from torchnpn.cli.arguments import FitOptions
 from torchnpn.cli.console import NOTE, bars, say, show_record
 from torchnpn.cli.errors import fail, writing
 from torchnpn.estimators import NPNClassifier, NPNRegressor
+from torchnpn.likelihoods import BY_NAME
 from torchnpn.report import printable
 from torchnpn.training import resolve_device
 
@@ -61,8 +62,8 @@ def fit(options: FitOptions) -> None:
         fitted = tables.TableModel(read.schema, best.target, best.estimator, record)
         if options.report:
             progress, seed = bar("Importance of columns"), options.seed
-            importance = tables.permutation_importance(
-                best.estimator, read.schema, *held_out, seed=seed, progress=progress
+            importance = inspection.permutation_importance(
+                best.estimator, *held_out, groups=read.schema.groups, seed=seed, progress=progress
             )
     with writing(options.out):
         io.save(fitted, options.out)
@@ -115,6 +116,8 @@ def _attempts(target: tables.Target) -> list[tuple[str, str, dict[str, Any]]]:
     """What a person would try next, in words, with family and settings: a stronger prior, then also a simpler model."""
     strong = {"kl_weight": _STRONG_PRIOR.get(target.family, 10.0)}
     family = target.family if target.is_class else target.likelihood.simpler or target.family
+    if target.exposure and not BY_NAME[family].log_link:
+        family = target.family
     noise = {"noise": "constant"} if family == "gaussian" else {}
     simple = f"a linear model{'' if family == target.family else f' of family {family}'}"
     return [
@@ -133,7 +136,8 @@ def _fitted(
 ) -> Candidate:
     estimator, about = tables.fit_estimator(schema, target, learn, settings, progress)
     outcome = tables.outcome(estimator, about, *held_out)
-    return Candidate(estimator, about, outcome, tables.figures(outcome, tables.marginal_outcome(about, held_out.y)))
+    baseline = tables.marginal_outcome(about, held_out.y, exposures=about.exposures(held_out.X))
+    return Candidate(estimator, about, outcome, tables.figures(outcome, baseline))
 
 
 def _nll(candidate: Candidate) -> str:
@@ -145,13 +149,16 @@ def _read(options: FitOptions, progress: Callable[[float], None]) -> tuple[table
     table = table_files.open_table(options.data)
     name = table.column(options.target)
     drop, use = (list(map(table.column, some)) for some in (options.drop, options.use))
-    for wanted in (name, *drop, *use):
+    exposure = table.column(options.exposure) if options.exposure else ""
+    for wanted in (name, *drop, *use, *([exposure] if exposure else [])):
         if wanted not in table.names:
             only = " Cells should be separated by commas, semicolons, tabs or |." if len(table.names) == 1 else ""
             close = did_you_mean(wanted, table.names)
             fail(f"{table.label} has no column {shown(wanted)}.{close}{only}")
     if name in drop:
         fail(f"the target {name!r} cannot be dropped.")
+    if exposure and exposure in (name, *drop):
+        fail(f"the exposure {exposure!r} can be neither the target nor dropped.")
     if both := set(drop) & set(use):
         fail(f"--drop and --use both name {min(both)!r}. Choose one of the two.")
     return tables.read_data(
@@ -162,6 +169,7 @@ def _read(options: FitOptions, progress: Callable[[float], None]) -> tuple[table
         use=use,
         decimal=options.decimal,
         missing=options.missing,
+        exposure=exposure,
         max_rows=options.max_rows,
         seed=options.seed,
         progress=progress,

@@ -47,6 +47,7 @@ def _show_table_model(model: tables.TableModel) -> None:
 
     target, record = model.target, model.record
     what = f"one of {len(target.classes)} classes" if target.is_class else target.family
+    what += f", in proportion to {target.exposure}" if target.exposure else ""
     say(f"Predicts {target.name} ({what}), learnt from {record.rows:,} rows of {record.file}.")
     say(describe_network(model))
     rows = [

@@ -69,7 +69,7 @@ def evaluate(model_path: Path, data: Path, level: float) -> None:
     if target.name not in table.names:
         close = did_you_mean(target.name, table.names)
         fail(f"{table.label} has no column {target.name!r} to compare the predictions with.{close}")
-    outcomes = []
+    outcomes, baselines = [], []
     with bars() as bar:
         batches = table_files.batches_without_total(
             table,
@@ -86,12 +86,13 @@ def evaluate(model_path: Path, data: Path, level: float) -> None:
             there = ~np.isnan(y)
             if there.any():
                 outcomes.append(tables.outcome(model.estimator, model.target, X[there], y[there], level))
+                baselines.append(tables.marginal_outcome(target, y[there], level, target.exposures(X[there])))
             last_row = first_row + len(X) - 1
     if not outcomes:
         fail(f"the target {target.name!r} is missing in all {last_row:,} rows of {table.label}.")
     every = tables.join_outcomes(outcomes)
     say(f"{table.name}: {len(every.y):,} rows with a target, of {last_row:,}.")
-    figures = tables.figures(every, tables.marginal_outcome(target, every.y, level), level)
+    figures = tables.figures(every, tables.join_outcomes(baselines), level)
     show_figures(figures)
     if tables.is_worse(figures):
         say("Worse on these rows than predicting the same distribution for every row.", style=WARNING)

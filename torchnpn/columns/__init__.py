@@ -4,7 +4,7 @@ from torchnpn.columns.category import MOST_LEVELS, Category
 from torchnpn.columns.cells import Cells, Texts, Times
 from torchnpn.columns.date import Date
 from torchnpn.columns.dates import orders
-from torchnpn.columns.encoder import Column, Columns, Encoded
+from torchnpn.columns.encoder import Column, Columns, Encoded, column_from_state
 from torchnpn.columns.frames import Frame, arrow_cells
 from torchnpn.columns.kinds import learn
 from torchnpn.columns.number import Number
@@ -22,6 +22,7 @@ __all__ = [
     "Texts",
     "Times",
     "arrow_cells",
+    "column_from_state",
     "learn",
     "orders",
 ]

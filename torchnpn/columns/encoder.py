@@ -84,3 +84,7 @@ class Encoded(NamedTuple):
 
     rows: Array  # (rows, width)
     least_scale: Array  # (width,)
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return self.rows.shape

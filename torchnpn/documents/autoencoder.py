@@ -34,10 +34,10 @@ from torchnpn.estimators import (
 from torchnpn.io import checks
 from torchnpn.likelihoods import Likelihood
 from torchnpn.moments import Moments
-from torchnpn.nn import Sequential
+from torchnpn.nn import Sequential, check_network_size
 from torchnpn.priors import EmpiricalBayes, IsotropicGaussian, Prior
 from torchnpn.sparse import SparseBatch, SparseRows
-from torchnpn.training import History, Recipe, check_network_size, constant, train
+from torchnpn.training import History, Recipe, constant, train
 
 Array = NDArray[Any]
 _BATCH, _FEWEST_STEPS, _LEAST_BATCH = 256, 32, 16  # with fewer steps, 60 epochs of some hundred documents learn little

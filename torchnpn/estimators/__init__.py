@@ -47,6 +47,7 @@ from torchnpn.estimators.targets import distinct_labels as distinct_labels
 from torchnpn.estimators.validation import check_enough_rows as check_enough_rows
 from torchnpn.estimators.validation import check_progress as check_progress
 from torchnpn.estimators.validation import checked_data as checked_data
+from torchnpn.estimators.validation import checked_rows as checked_rows
 from torchnpn.estimators.validation import checked_variance as checked_variance
 from torchnpn.estimators.validation import checked_weight as checked_weight
 from torchnpn.estimators.validation import plain_values as plain_values

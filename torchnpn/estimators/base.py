@@ -40,9 +40,19 @@ from torchnpn.families import Distribution
 from torchnpn.io import checks
 from torchnpn.likelihoods import Likelihood, VarianceParts, mixed, mixture_parts
 from torchnpn.moments import Moments
-from torchnpn.nn import ACTIVATIONS, Ensemble, Linear, MeanAndNoise, Sequential, member, mlp, replicas_of
+from torchnpn.nn import (
+    ACTIVATIONS,
+    Ensemble,
+    Linear,
+    MeanAndNoise,
+    Sequential,
+    check_network_size,
+    member,
+    mlp,
+    replicas_of,
+)
 from torchnpn.priors import EmpiricalBayes
-from torchnpn.training import History, Recipe, adam, check_network_size, constant, resolve_device, why_not_numpy
+from torchnpn.training import History, Recipe, adam, constant, resolve_device, why_not_numpy
 
 Array = NDArray[Any]
 _BIAS_SPREAD = 0.5  # standard deviation of the first biases at the start, in those of the features
@@ -224,7 +234,12 @@ class NPNEstimator(BaseEstimator):  # type: ignore[misc]
         return Recipe(seed=seed, batch_size=plan.batch_size, epochs=plan.epochs, **settings)
 
     def _train_members(self, whole: Member, *arguments: Any) -> History:
-        return train_members(whole, self._place(whole.network), *arguments)
+        observed = whole._replace(likelihood=self._observed(whole.likelihood))
+        return train_members(observed, self._place(whole.network), *arguments)
+
+    def _observed(self, likelihood: Likelihood) -> Likelihood:
+        """The likelihood of targets as training sees them, which may carry more than what it predicts."""
+        return likelihood
 
     def _place(self, network: Sequential) -> torch.device:
         """Where to train; "auto" keeps a small network on the CPU: it is done before a GPU has compiled its kernels."""
@@ -263,9 +278,8 @@ class NPNEstimator(BaseEstimator):  # type: ignore[misc]
         return None if self._mixing is None else torch.from_numpy(self._mixing.weights)
 
     @torch.no_grad()
-    def _variance_parts(self, X: Any, X_variance: Any) -> VarianceParts:
-        """Parts of the predictive variance, of one network or of all members."""
-        o = self._latent(X, X_variance)
+    def _variance_parts(self, o: Moments) -> VarianceParts:
+        """Parts of the predictive variance given the latent output, of one network or of all members."""
         parts = self.likelihood_.variance_parts(o)
         if not replicas_of(self.network_):
             return parts

@@ -9,16 +9,21 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from sklearn.base import ClassifierMixin
+from sklearn.utils.class_weight import compute_sample_weight
 from sklearn.utils.multiclass import check_classification_targets
 
-from torchnpn.estimators import state
+from torchnpn.conformal import HeldOut, class_scores, class_sets, softened, temperature
+from torchnpn.estimators import calibration, state
 from torchnpn.estimators.learning import all_or_nothing
 from torchnpn.estimators.predictive import ArrayVarianceParts, ClassPredictive
-from torchnpn.estimators.settings import check_flag, short
+from torchnpn.estimators.settings import check_class_weight, check_flag, short
 from torchnpn.estimators.supervised import SupervisedEstimator
 from torchnpn.estimators.targets import distinct_labels, places_among
-from torchnpn.estimators.validation import score_weight
+from torchnpn.estimators.validation import checked_weight, real_numbers, score_weight
+from torchnpn.families import Distribution
+from torchnpn.io import checks
 from torchnpn.likelihoods import Likelihood, OrderedClasses, ScaledSoftmax
+from torchnpn.moments import Moments
 
 Array = NDArray[Any]
 _LEAST = np.finfo(np.float64).tiny
@@ -60,6 +65,9 @@ class NPNClassifier(ProbabilisticClassifier, SupervisedEstimator):
         activation: Name of a map, such as "relu", "tanh", "silu".
         ordered: Whether the sorted labels have an order, as grades from 1 to 5 have: one latent quality and thresholds
             between one class and the next then take the place of a logit for each class.
+        class_weight: How much rows of each class count: a dict, or "balanced" for all classes the same, as in
+            scikit-learn; multiplied by `sample_weight`. Probabilities are then those in a population of such shares.
+            Model files hold "balanced" but no dict, which predictions do not need.
         effort: "default" for a mixture of networks that check each other: several values of `kl_weight`, small
             networks, a straight line and, from some thousands of rows on, wide networks, on features encoded by bins.
             Each is trained on four fifths of the rows, and the rows left out say how much it counts. "best" tries more,
@@ -70,6 +78,10 @@ class NPNClassifier(ProbabilisticClassifier, SupervisedEstimator):
         categorical_features: Which columns hold categories: "from_dtype" for those of text or a type for them; a list
             of names, of numbers, or of True and False adds others, such as codes that are numbers. Dates and times are
             recognised. An array of strings needs the list.
+        calibrate: None; or "split" or "cross", to calibrate by rows that networks have not seen: probabilities are
+            softened or sharpened by a temperature, and `predict_set` gives sets of classes that hold the right one.
+            "split" learns from four fifths of the rows only; "cross" uses every row, by five networks in place of one,
+            each of which leaves out a fifth; those of a mixture do so anyway.
         missing: What NaN in X stands for: "marginal", the mean and variance of its feature in the training rows; or
             "conditional", those given the other values of its row, better where features say much about each other.
         dropout: Probability of dropping a hidden unit in training.
@@ -105,8 +117,10 @@ class NPNClassifier(ProbabilisticClassifier, SupervisedEstimator):
         activation: str = "relu",
         *,
         ordered: bool = False,
+        class_weight: Any = None,
         effort: str = "default",
         categorical_features: Any = "from_dtype",
+        calibrate: str | None = None,
         missing: str = "marginal",
         dropout: float = 0.0,
         adversarial: float = 0.0,
@@ -120,8 +134,8 @@ class NPNClassifier(ProbabilisticClassifier, SupervisedEstimator):
         verbose: int = 0,
     ) -> None:
         self.hidden, self.activation = hidden, activation
-        self.ordered, self.effort = ordered, effort
-        self.categorical_features = categorical_features
+        self.ordered, self.class_weight, self.effort = ordered, class_weight, effort
+        self.calibrate, self.categorical_features = calibrate, categorical_features
         self.missing, self.dropout, self.adversarial = missing, dropout, adversarial
         self.kl_weight, self.learning_rate = kl_weight, learning_rate
         self.batch_size, self.max_epochs, self.n_estimators = batch_size, max_epochs, n_estimators
@@ -130,6 +144,15 @@ class NPNClassifier(ProbabilisticClassifier, SupervisedEstimator):
     def _check_settings(self) -> None:
         super()._check_settings()
         check_flag("ordered", self.ordered)
+        check_class_weight(self.class_weight)
+
+    def _checked(self, X: Any, y: Any, sample_weight: Any, reset: bool) -> tuple[Any, Array, Array | None]:
+        X, y, weight = super()._checked(X, y, sample_weight, reset)
+        if self.class_weight is None:
+            return X, y, weight
+        distinct_labels(y)  # which says in words what cannot be sorted
+        of_classes = compute_sample_weight(self.class_weight, y)
+        return X, y, checked_weight(of_classes if weight is None else of_classes * weight, X)
 
     # Learning ----------------------------------------------------------------------------------------------------
 
@@ -146,6 +169,8 @@ class NPNClassifier(ProbabilisticClassifier, SupervisedEstimator):
             sample_weight: As for `fit`.
             X_variance: As for `fit`.
         """
+        if isinstance(self.class_weight, str):
+            raise ValueError('class_weight="balanced" goes with fit: here, give a dict, or sample_weight.')
         first = not hasattr(self, "network_")
         X, y, weight = self._checked(X, y, sample_weight, reset=first)
         if first:
@@ -193,14 +218,45 @@ class NPNClassifier(ProbabilisticClassifier, SupervisedEstimator):
 
     def predict_dist(self, X: Any, *, X_variance: Any = None) -> ClassPredictive:
         """The predictive distribution over the classes of each row."""
-        o = self._latent(X, X_variance)
-        with torch.no_grad():
-            classes = self.likelihood_.predict(o)
-        return ClassPredictive(self.classes_, self._mixed(classes).mean.numpy())
+        each = self._each_predicts(X, X_variance)
+        if self.calibration_ is None:
+            return ClassPredictive(self.classes_, self._mixed(each).mean.numpy())
+        by_part = self._by_part(each, len(self.calibration_.by_part))
+        return ClassPredictive(self.classes_, softened(by_part, self.temperature_).mean(0))
+
+    def predict_set(self, X: Any, level: float = 0.9, *, X_variance: Any = None) -> Array:
+        """Which classes may be the right one (rows, classes): the right one is among them with probability `level`.
+
+        The order is that of `classes_`. Needs `calibrate=`. Each class whose probability is no lower than those of most
+        labels of held-out rows is in; so is the most probable one. See "Calibration" for what is guaranteed.
+        """
+        inside = real_numbers(level, "predict_set")
+        if inside.ndim or not 0 < inside < 1:
+            raise ValueError(f"A set expects a level between 0 and 1, such as 0.9, got {short(level)}.")
+        each = self._each_predicts(X, X_variance)
+        if self.calibration_ is None:
+            raise ValueError('predict_set expects a classifier with calibrate="cross" or "split", got calibrate=None.')
+        by_part = self._by_part(each, len(self.calibration_.by_part))
+        return class_sets(by_part, self.calibration_, float(inside))
+
+    @torch.no_grad()
+    def _each_predicts(self, X: Any, X_variance: Any) -> Distribution:
+        o = self._latent(X, X_variance)  # which says where nothing is fitted
+        return self.likelihood_.predict(o)
+
+    def _by_part(self, each: Distribution, count: int) -> Array:  # (parts, rows, classes)
+        """Probabilities by the networks of each fold, or by all where none left out a fold."""
+        return np.stack([part.mean.numpy() for part in calibration.parts(self, each, count)])
+
+    def _hold_out(self, o: Moments, y: Array, part: Array) -> None:
+        by_part, labels = self._by_part(self.likelihood_.predict(o), int(part.max()) + 1), self._numbers(y)
+        probs = by_part[part, np.arange(len(part))]
+        self.temperature_ = temperature(probs, labels)
+        self.calibration_ = HeldOut.of(class_scores(probs, labels), part, self._seed)
 
     def predict_variance(self, X: Any, *, X_variance: Any = None) -> ArrayVarianceParts:
         """Variance p (1 - p) of each class (rows, classes), and its epistemic and aleatoric parts."""
-        return ArrayVarianceParts(*(part.numpy() for part in self._variance_parts(X, X_variance)))
+        return ArrayVarianceParts(*(part.numpy() for part in self._variance_parts(self._latent(X, X_variance))))
 
     def log_likelihood(self, X: Any, y: Any, *, X_variance: Any = None) -> Array:
         """log p(label) of each row in nats."""
@@ -209,8 +265,16 @@ class NPNClassifier(ProbabilisticClassifier, SupervisedEstimator):
     # Model files -------------------------------------------------------------------------------------------------
 
     def _plain_target(self) -> dict[str, Any]:
-        return {"classes": state.plain_labels(self.classes_)}
+        heat = {} if self.calibration_ is None else {"temperature": self.temperature_}
+        return {"classes": state.plain_labels(self.classes_), **heat}
+
+    def _target_arrays(self) -> dict[str, Array]:
+        return {} if self.calibration_ is None else self.calibration_.to_arrays()
 
     def _read_target(self, plain: dict[str, Any], arrays: dict[str, Any]) -> int:
         self.classes_ = state.checked_labels(plain.get("classes"))
+        if "held_out.part" in arrays:
+            members = 1 if self._mixing is None else len(self._mixing.weights)
+            self.calibration_ = HeldOut.from_arrays(arrays, 1, members)
+            self.temperature_ = checks.positive("temperature", plain.get("temperature"))
         return len(self.classes_)

@@ -9,10 +9,12 @@ import torch
 from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
+from torchnpn.censoring import bounds_of
+from torchnpn.conformal import levels
 from torchnpn.estimators.settings import generator_of, short
 from torchnpn.estimators.targets import places_among
 from torchnpn.estimators.validation import real_numbers
-from torchnpn.families import Distribution
+from torchnpn.families import Calibrated, Distribution
 from torchnpn.likelihoods import Categorical, Mixture
 
 Array = NDArray[Any]
@@ -68,13 +70,28 @@ class Predictive:
         deviation: Array = np.sqrt(self.variance)
         return deviation
 
+    @property
+    def median(self) -> Array:
+        return self.quantile(0.5)
+
     def log_prob(self, y: ArrayLike) -> Array:
-        """Log density of `y`, or log probability for counts, in nats."""
-        return self._array(self.distribution.log_prob(self._tensor(y)))
+        """Log density of `y`, or log probability for counts and for ranges (`npn.censored`), in nats."""
+        bounds, distribution = bounds_of(y), self.distribution
+        if bounds is None:
+            return self._array(distribution.log_prob(self._tensor(y)))
+        lower, upper = map(self._tensor, bounds)
+        exact = lower == upper
+        of_ranges = distribution.log_mass(torch.where(exact, 0.0, lower), torch.where(exact, torch.inf, upper))
+        return self._array(torch.where(exact, distribution.log_prob(lower), of_ranges))
 
     def cdf(self, y: ArrayLike) -> Array:
         """P(target ≤ y)."""
         return self._array(self.distribution.cdf(self._tensor(y)))
+
+    def survival(self, t: ArrayLike) -> Array:
+        """P(target > t), with its own digits where it is small."""
+        lower = self._tensor(t)
+        return self._array(torch.exp(self.distribution.log_mass(lower, torch.full_like(lower, torch.inf))))
 
     def quantile(self, q: ArrayLike) -> Array:
         """The smallest y with P(target ≤ y) ≥ q; several q make a last dimension of their own."""
@@ -89,7 +106,14 @@ class Predictive:
         inside = real_numbers(level, "interval")
         if inside.ndim or not 0 < inside < 1:
             raise ValueError(f"An interval expects a level between 0 and 1, such as 0.9, got {short(level)}.")
+        if isinstance(self.distribution, Calibrated):
+            return Interval(*map(self.quantile, self.distribution.central_levels(float(inside))))
         return Interval(self.quantile((1 - inside) / 2), self.quantile((1 + inside) / 2))
+
+    def pit(self, y: ArrayLike, random_state: Any = 0) -> Array:
+        """P(target < y) + v P(target = y), v uniform on [0, 1): uniform where calibrated, for counts and zeros, too."""
+        values = self._tensor(y).numpy()
+        return self._array(torch.from_numpy(levels(self.distribution, values, generator_of(random_state))))
 
     def crps(self, y: ArrayLike) -> Array:
         """Continuous ranked probability score ∫ (P(target ≤ t) - 1{y ≤ t})² dt of each row, in units of y."""

@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 import torch
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import RegressorMixin
+from sklearn.metrics import r2_score
+from sklearn.utils.validation import check_is_fitted
 from torch.distributions import constraints
 
-from torchnpn.estimators.learning import Member, Plan, all_or_nothing, regression_steps, regression_units
+from torchnpn.censoring import bounds_of
+from torchnpn.conformal import HeldOut, calibrated, levels
+from torchnpn.estimators import calibration, censored
+from torchnpn.estimators.exposure import Exposure, check_link, given
+from torchnpn.estimators.exposure import checked as checked_exposure
+from torchnpn.estimators.learning import Member, Plan, Progress, all_or_nothing, regression_steps, regression_units
 from torchnpn.estimators.predictive import ArrayMoments, ArrayVarianceParts, Interval, Predictive
 from torchnpn.estimators.settings import check_choice
 from torchnpn.estimators.supervised import SupervisedEstimator
@@ -18,10 +25,20 @@ from torchnpn.estimators.targets import check_size, check_units, in_network_unit
 from torchnpn.estimators.validation import real_numbers, score_weight
 from torchnpn.families import Distribution
 from torchnpn.io import checks
-from torchnpn.likelihoods import BY_NAME, Likelihood, Units
+from torchnpn.likelihoods import BY_NAME, Censored, Exposed, Likelihood, Units, with_offset
+from torchnpn.metrics import concordance
+from torchnpn.moments import Moments
 from torchnpn.nn import Linear, MeanAndNoise, replicas_of
 
 Array = NDArray[Any]
+
+
+class _Given(NamedTuple):
+    """A target as `fit` is given it."""
+
+    values: Any
+    exposure: Any
+    column: str | int | None  # that exposures stood in
 
 
 class NPNRegressor(RegressorMixin, SupervisedEstimator):  # type: ignore[misc]
@@ -32,10 +49,10 @@ class NPNRegressor(RegressorMixin, SupervisedEstimator):  # type: ignore[misc]
 
     Args:
         family: What the target is: "gaussian" (any number), "student_t" (any number, with outliers), "gamma" (positive
-            amounts), "lognormal" (positive amounts over several powers of ten), "hurdle_gamma" or "hurdle_lognormal"
-            (the same with zeros), "poisson" or "negative_binomial" (counts, the second with more spread than chance
-            gives), "zero_inflated_poisson" or "zero_inflated_negative_binomial" (counts where many rows cannot be but
-            0), "beta" (proportions).
+            amounts), "lognormal" (positive amounts over several powers of ten), "weibull" (durations), "hurdle_gamma"
+            or "hurdle_lognormal" (amounts with zeros), "poisson" or "negative_binomial" (counts, the second with more
+            spread than chance gives), "zero_inflated_poisson" or "zero_inflated_negative_binomial" (counts where many
+            rows cannot be but 0), "beta" (proportions).
         hidden: Units of each hidden layer; None chooses one layer by the number of rows: of 50 units, or of 100 from
             20,000 rows on.
         activation: Name of a map, such as "relu", "tanh", "silu".
@@ -46,6 +63,10 @@ class NPNRegressor(RegressorMixin, SupervisedEstimator):  # type: ignore[misc]
             by `hidden`, `activation`, `dropout`, `kl_weight`, `learning_rate`, `batch_size` or
             `n_estimators`, or where there are fewer than
             20 rows, the default trains that network, on all rows, and no mixture.
+        calibrate: None; or "split" or "cross", to correct intervals, quantiles and scores by rows that networks have
+            not seen, so that intervals of new rows hold their share of targets whatever the model
+            (`families.Calibrated`). "split" learns from four fifths of the rows only; "cross" uses every row, by five
+            networks in place of one, each of which leaves out a fifth; those of a mixture do so anyway.
         noise: For the families "gaussian", "student_t" and "lognormal": "varying", to learn how the noise depends on
             the features, or "constant". The mean, of the log for the last, is learnt in the same way either way; the
             other families have a spread of their own.
@@ -85,6 +106,7 @@ class NPNRegressor(RegressorMixin, SupervisedEstimator):  # type: ignore[misc]
         activation: str = "relu",
         *,
         effort: str = "default",
+        calibrate: str | None = None,
         noise: str = "varying",
         categorical_features: Any = "from_dtype",
         missing: str = "marginal",
@@ -99,12 +121,16 @@ class NPNRegressor(RegressorMixin, SupervisedEstimator):  # type: ignore[misc]
         verbose: int = 0,
     ) -> None:
         self.family, self.activation, self.effort, self.noise = family, activation, effort, noise
+        self.calibrate = calibrate
         self.hidden = hidden  # type: ignore[assignment]  # None is for this estimator alone
         self.categorical_features = categorical_features
         self.missing, self.dropout = missing, dropout
         self.kl_weight, self.learning_rate = kl_weight, learning_rate
         self.batch_size, self.max_epochs, self.n_estimators = batch_size, max_epochs, n_estimators
         self.device, self.random_state, self.verbose = device, random_state, verbose
+
+    exposure_: Exposure | None = None
+    _censored: bool = False  # whether the targets in hand are both ends of what is known
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -115,18 +141,80 @@ class NPNRegressor(RegressorMixin, SupervisedEstimator):  # type: ignore[misc]
 
     # Learning ----------------------------------------------------------------------------------------------------
 
+    def fit(
+        self,
+        X: Any,
+        y: Any,
+        sample_weight: Any = None,
+        X_variance: Any = None,
+        progress: Progress | None = None,
+        subsets: Any = None,
+        exposure: Any = None,
+    ) -> Self:
+        """Learn from rows X (rows, features) and their targets.
+
+        Args:
+            X: Array, frame or CSR matrix; NaN where a value is missing.
+            y: Numbers (rows,) or (rows, targets); durations of which some had not ended are
+                `npn.censored(time, observed)`, for the families "lognormal" and "weibull".
+            sample_weight: (rows,) how many rows each one stands for.
+            X_variance: Variances of measurement errors: a number, one for each feature, or the shape of X.
+            progress: Called with the share of training that is done, from 0 to 1.
+            subsets: (n_estimators, n) numbers of the rows that each network may see, as for a bootstrap or
+                cross-validation; None: all see all. Scales of features and targets are those of all rows.
+            exposure: What the target is in proportion to, such as months insured, for counts and positive amounts: the
+                name of a column of a frame, the number of a column of an array, or a number above 0 for each row. Its
+                logarithm is added to the log mean. A column of exposures is no feature.
+        """
+        rest, *exposed = given(X, exposure)
+        super().fit(rest, _Given(y, *exposed), sample_weight, X_variance, progress, subsets)
+        return self
+
     @all_or_nothing
-    def partial_fit(self, X: Any, y: Any, sample_weight: Any = None, X_variance: Any = None) -> Self:
+    def partial_fit(
+        self, X: Any, y: Any, sample_weight: Any = None, X_variance: Any = None, exposure: Any = None
+    ) -> Self:
         """One pass over more rows, from where the weights are; scales of features and targets stay as first learnt."""
         first = not hasattr(self, "network_")
-        X, y, weight = self._checked(X, y, sample_weight, reset=first)
+        X, *exposed = given(X, exposure)
+        X, y, weight = self._checked(X, _Given(y, *exposed), sample_weight, reset=first)
         if first:
             t, targets = self._begin(X, y, weight, X.shape[0])
             self._start(X.shape[0], targets)
         else:
-            t = in_network_units(self.likelihood_, self._checked_columns(y, self.likelihood_), self.units_)
+            t = self._learnable(*self._parts(y), self.likelihood_)
         self._train_on(self._inputs(X, X_variance), t, weight)
         return self
+
+    def _checked(self, X: Any, y: _Given, sample_weight: Any, reset: bool) -> tuple[Any, Array, Array | None]:
+        """As for any target, with log exposures as the last column of y, or with both ends of what is censored."""
+        bounds = bounds_of(y.values)
+        X, values, weight = super()._checked(X, y.values if bounds is None else bounds.lower, sample_weight, reset)
+        self._censored = bounds is not None
+        if reset:
+            self._flat = values.ndim == 1
+            self.exposure_ = None
+        if not reset and (y.exposure is None) != (self.exposure_ is None):
+            raise ValueError("exposure goes with all calls of partial_fit, or with none.")
+        if bounds is not None:
+            if y.exposure is not None:
+                raise ValueError("exposure goes with targets that are known, got censored ones.")
+            ends = np.column_stack(bounds)
+            censored.check_kind(self._kind, self.family, ends)
+            return X, ends, weight
+        if y.exposure is None:
+            return X, values.reshape(len(values), -1), weight
+        check_link(self._kind, self.family)
+        exposure = checked_exposure(y.exposure, len(values))
+        if self.exposure_ is None:
+            self.exposure_ = Exposure.learn(y.column, exposure, weight)
+        return X, np.column_stack([values, self.exposure_.logarithms(exposure)]), weight
+
+    def _parts(self, y: Array) -> tuple[Array, Array]:
+        """Targets and log exposures, if any, in float64, in memory of their own: torch takes no read-only arrays."""
+        columns = np.array(y, dtype=np.float64, order="C")
+        count = columns.shape[1] - (self.exposure_ is not None)
+        return columns[:, :count], columns[:, count:]
 
     @property
     def _target_options(self) -> dict[str, bool]:
@@ -141,15 +229,17 @@ class NPNRegressor(RegressorMixin, SupervisedEstimator):  # type: ignore[misc]
 
     def _begin(self, X: Any, y: Array, weight: Array | None, seen: int) -> tuple[Array, int]:
         kind = self._kind
-        self._flat = y.ndim == 1
-        self.n_outputs_ = 1 if self._flat else int(y.shape[1])
-        columns = self._checked_columns(y, kind.for_targets(self.n_outputs_))
+        columns, offset = self._parts(y)
+        self.n_outputs_ = 1 if self._censored else int(columns.shape[1])
+        likelihood = kind.for_targets(self.n_outputs_)
+        self._check_columns(columns, likelihood)
         self.hidden_ = regression_units(seen) if self.hidden is None else tuple(self.hidden)
         self._learn_inputs(X, weight)
-        self.units_ = kind.units(columns, weight)
+        self.units_ = kind.units(censored.points(columns) if self._censored else columns, weight)
         check_units(self.units_)
-        t = in_network_units(kind.for_targets(self.n_outputs_), columns, self.units_)
-        self._first_outputs = torch.from_numpy(kind.start(t, weight))
+        t = self._learnable(columns, offset, likelihood)
+        start = censored.start(kind, t, weight) if self._censored else kind.start(*_rates(t, self.n_outputs_, weight))
+        self._first_outputs = torch.from_numpy(start)
         return t, self.n_outputs_
 
     def _new_likelihood(self, replicas: tuple[int, ...]) -> Likelihood:
@@ -177,80 +267,145 @@ class NPNRegressor(RegressorMixin, SupervisedEstimator):  # type: ignore[misc]
         steps = regression_steps(rows) if self._kind.gains_from_steps else self._steps
         return steps if self.effort != "quick" else steps * 2 // 5
 
-    def _checked_columns(self, y: Array, likelihood: Likelihood) -> Array:
-        """(rows, targets) in float64, in memory of their own: torch takes neither read-only nor reversed arrays."""
-        columns = np.array(y, dtype=np.float64, order="C").reshape(len(y), -1)
-        if columns.shape[1] != self.n_outputs_:
+    def _check_columns(self, columns: Array, likelihood: Likelihood) -> None:
+        if columns.shape[1] != self.n_outputs_ + self._censored:
             raise ValueError(f"y expects {self.n_outputs_} targets, as in the first call, got {columns.shape[1]}.")
-        likelihood.check_targets(torch.from_numpy(columns))
-        check_size(likelihood, self.family, columns)
-        return columns
+        observed = Censored(likelihood) if self._censored else likelihood
+        observed.check_targets(torch.from_numpy(columns))
+        check_size(likelihood, self.family, censored.points(columns) if self._censored else columns)
+
+    def _learnable(self, columns: Array, offset: Array, likelihood: Likelihood) -> Array:
+        """Targets in units of the network, and log exposures beside them."""
+        self._check_columns(columns, likelihood)
+        if self._censored:
+            return censored.in_units(likelihood, columns, self.units_)
+        return np.column_stack([in_network_units(likelihood, columns, self.units_), offset.astype(np.float32)])
+
+    def _observed(self, likelihood: Likelihood) -> Likelihood:
+        if self._censored:
+            return Censored(likelihood)
+        return likelihood if self.exposure_ is None else Exposed(likelihood)
+
+    def _hold_out(self, o: Moments, y: Array, part: Array) -> None:
+        if self._censored:
+            raise ValueError("calibrate expects targets that are known, got censored ones. Take calibrate=None.")
+        columns, offset = self._parts(y)
+        if self.exposure_ is not None:
+            o = with_offset(o, torch.from_numpy(offset), self.n_outputs_)
+        generator, found = np.random.default_rng(self._seed), np.empty(columns.shape)
+        for k, one in enumerate(calibration.parts(self, self._each_of(o), int(part.max()) + 1)):
+            rows = np.flatnonzero(part == k)
+            found[rows] = levels(one[rows], columns[rows], generator)
+        self.calibration_ = HeldOut.of(found, part, self._seed)
 
     # Predicting --------------------------------------------------------------------------------------------------
 
-    def predict(self, X: Any, return_std: bool = False, *, X_variance: Any = None) -> Any:
-        """Mean of the target for each row; with `return_std`, also its standard deviation."""
-        predictive = self.predict_dist(X, X_variance=X_variance)
+    def predict(self, X: Any, return_std: bool = False, *, X_variance: Any = None, exposure: Any = None) -> Any:
+        """Mean of the target for each row; with `return_std`, also its standard deviation.
+
+        Args:
+            X: Rows, as for `fit`.
+            return_std: Whether to give a pair.
+            X_variance: As for `fit`.
+            exposure: A number, or one for each row, where the model was fitted with exposures; None takes those of the
+                column of X that `fit` was told of. What is predicted is the target for that exposure.
+        """
+        predictive = self.predict_dist(X, X_variance=X_variance, exposure=exposure)
         return (predictive.mean, predictive.std) if return_std else predictive.mean
 
-    def predict_dist(self, X: Any, *, X_variance: Any = None) -> Predictive:
+    def predict_dist(self, X: Any, *, X_variance: Any = None, exposure: Any = None) -> Predictive:
         """The predictive distribution of each row."""
-        each = self._each_predicts(X, X_variance)
-        return Predictive(self._mixed(each), self._flat)
+        each = self._each_predicts(X, X_variance, exposure)
+        if self.calibration_ is None:
+            return Predictive(self._mixed(each), self._flat)
+        count = len(self.calibration_.by_part)
+        return Predictive(calibrated(calibration.parts(self, each, count), self.calibration_), self._flat)
 
-    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
-        """The coefficient of determination R² of the predicted means."""
-        return float(super().score(X, real_numbers(y, "y"), score_weight(sample_weight)))
+    def score(self, X: Any, y: Any, sample_weight: Any = None, exposure: Any = None) -> float:
+        """The coefficient of determination R² of the predicted means; of censored targets, `metrics.concordance`."""
+        if bounds_of(y) is not None:
+            return concordance(y, self.predict_dist(X).median)
+        predicted = self.predict(X, exposure=exposure)
+        return float(r2_score(real_numbers(y, "y"), predicted, sample_weight=score_weight(sample_weight)))
 
-    def predict_members(self, X: Any, *, X_variance: Any = None) -> ArrayMoments:
+    def predict_members(self, X: Any, *, X_variance: Any = None, exposure: Any = None) -> ArrayMoments:
         """Mean and variance that each network alone predicts, as arrays (n_estimators, rows) or (…, rows, targets)."""
-        each = self._each_predicts(X, X_variance)
+        each = self._each_predicts(X, X_variance, exposure)
         parts = (
             part.numpy() if replicas_of(self.network_) else part.numpy()[None] for part in (each.mean, each.variance)
         )
         return ArrayMoments(*(part[..., 0] if self._flat else part for part in parts))
 
     @torch.no_grad()
-    def _each_predicts(self, X: Any, X_variance: Any) -> Distribution:  # (*replicas, rows, targets)
+    def _each_predicts(self, X: Any, X_variance: Any, exposure: Any) -> Distribution:  # (*replicas, rows, targets)
         """What the network, or each of several, predicts, in the units of y."""
-        o = self._latent(X, X_variance)
+        return self._each_of(self._latent_for(X, X_variance, exposure))
+
+    def _each_of(self, o: Moments) -> Distribution:
         return self.likelihood_.predict(o).scaled(*map(torch.from_numpy, self.units_))
 
-    def predict_interval(self, X: Any, level: float = 0.9, *, X_variance: Any = None) -> Interval:
+    def _latent_for(self, X: Any, X_variance: Any, exposure: Any) -> Moments:
+        """The latent output for an exposure of each row, if the model knows any."""
+        check_is_fitted(self, "network_")
+        if self.exposure_ is not None:
+            X, offset = self.exposure_.of_rows(X, exposure, self.n_features_in_)
+            return with_offset(self._latent(X, X_variance), torch.from_numpy(offset), self.n_outputs_)
+        if exposure is not None:
+            raise ValueError("exposure goes with a model that was fitted with exposures; this one was not.")
+        return self._latent(X, X_variance)
+
+    def predict_interval(self, X: Any, level: float = 0.9, *, X_variance: Any = None, exposure: Any = None) -> Interval:
         """Central intervals that hold a new target with probability `level`, as (low, high)."""
-        return self.predict_dist(X, X_variance=X_variance).interval(level)
+        return self.predict_dist(X, X_variance=X_variance, exposure=exposure).interval(level)
 
-    def predict_quantile(self, X: Any, q: ArrayLike = 0.5, *, X_variance: Any = None) -> Array:
+    def predict_quantile(self, X: Any, q: ArrayLike = 0.5, *, X_variance: Any = None, exposure: Any = None) -> Array:
         """Quantiles of each row: (rows,) for a number q, (rows, len(q)) for several."""
-        return self.predict_dist(X, X_variance=X_variance).quantile(q)
+        return self.predict_dist(X, X_variance=X_variance, exposure=exposure).quantile(q)
 
-    def predict_variance(self, X: Any, *, X_variance: Any = None) -> ArrayVarianceParts:
+    def predict_variance(self, X: Any, *, X_variance: Any = None, exposure: Any = None) -> ArrayVarianceParts:
         """Variance of each row, and its parts: epistemic, which more data would take away, and aleatoric."""
-        parts = self._variance_parts(X, X_variance).scaled(torch.from_numpy(self.units_.scale))
+        parts = self._variance_parts(self._latent_for(X, X_variance, exposure))
+        parts = parts.scaled(torch.from_numpy(self.units_.scale))
         return ArrayVarianceParts(*(part[:, 0].numpy() if self._flat else part.numpy() for part in parts))
 
-    def log_likelihood(self, X: Any, y: Any, *, X_variance: Any = None) -> Array:
+    def log_likelihood(self, X: Any, y: Any, *, X_variance: Any = None, exposure: Any = None) -> Array:
         """log p(y) of each row in nats, summed over its targets."""
-        logs = self.predict_dist(X, X_variance=X_variance).log_prob(y)
+        logs = self.predict_dist(X, X_variance=X_variance, exposure=exposure).log_prob(y)
         return logs if logs.ndim == 1 else logs.sum(axis=1)
 
     # Model files -------------------------------------------------------------------------------------------------
 
     def _plain_target(self) -> dict[str, Any]:
         chosen: dict[str, Any] = {} if self.hidden is not None else {"hidden": list(self.hidden_)}
-        return {"targets": self.n_outputs_, "flat": self._flat, **chosen}
+        exposed = {} if self.exposure_ is None else {"exposure": self.exposure_._asdict()}
+        return {"targets": self.n_outputs_, "flat": self._flat, **chosen, **exposed}
 
     def _target_arrays(self) -> dict[str, Array]:
-        return {f"units.{name}": array for name, array in self.units_._asdict().items()}
+        units = {f"units.{name}": array for name, array in self.units_._asdict().items()}
+        return units if self.calibration_ is None else units | self.calibration_.to_arrays()
 
     def _read_target(self, plain: dict[str, Any], arrays: dict[str, Any]) -> int:
         self.n_outputs_ = checks.size("targets", plain.get("targets"))
         self._flat = checks.flag("flat", plain.get("flat"))
         if self._flat and self.n_outputs_ != 1:
             raise ValueError(f"flat should be true for a single target only, got {self.n_outputs_} targets")
+        if "exposure" in plain:
+            check_link(self._kind, self.family)
+            self.exposure_ = Exposure.from_plain(plain["exposure"])
         hidden = plain.get("hidden") if self.hidden is None else self.hidden
         super()._check_hidden(hidden)
         self.hidden_ = tuple(hidden)
         self.units_ = Units(*(checks.array(f"units.{name}", arrays, (self.n_outputs_,)) for name in Units._fields))
         checks.scale_with_square("units", self.units_.scale, self.units_.shift)
+        if "held_out.part" in arrays:
+            members = 1 if self._mixing is None else len(self._mixing.weights)
+            self.calibration_ = HeldOut.from_arrays(arrays, self.n_outputs_, members)
         return self.n_outputs_
+
+
+def _rates(t: Array, targets: int, weight: Array | None) -> tuple[Array, Array | None]:
+    """Targets per exposure, and weights by which their mean is that of all targets over all exposures."""
+    if t.shape[1] == targets:
+        return t, weight
+    exposure = np.exp(t[:, targets:], dtype=np.float64)
+    return t[:, :targets] / exposure, exposure[:, 0] if weight is None else exposure[:, 0] * weight

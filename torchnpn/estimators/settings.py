@@ -57,6 +57,15 @@ def check_flag(name: str, value: Any) -> None:
         raise ValueError(f"{name} expects True or False, got {short(value)}.")
 
 
+def check_class_weight(weight: Any) -> None:
+    """Raise unless it is None, "balanced" or a weight ≥ 0 for each of some labels."""
+    of_labels = isinstance(weight, dict) and all(is_number(one) and 0 <= one < math.inf for one in weight.values())
+    if not (weight is None or of_labels or (isinstance(weight, str) and weight == "balanced")):
+        raise ValueError(
+            f'class_weight expects None, "balanced" or a dict of labels and weights ≥ 0, got {short(weight)}.'
+        )
+
+
 def check_verbose(verbose: Any) -> None:
     """Raise unless it is a number, or true or false."""
     if not isinstance(verbose, (np.bool_, numbers.Integral)):

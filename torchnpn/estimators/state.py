@@ -18,7 +18,8 @@ Array = NDArray[Any]
 E = TypeVar("E")
 M = TypeVar("M", bound=nn.Module)
 # Settings that early files lack; left out where they say no more than these do.
-_LATER = {"n_estimators": 1, "ordered": False, "effort": "quick", "categorical_features": "from_dtype"}
+_LATER = {"n_estimators": 1, "ordered": False, "class_weight": None, "effort": "quick", "calibrate": None}
+_LATER |= {"categorical_features": "from_dtype"}
 _LABEL_KINDS = "biufU"  # numpy's letters for bool, integers, floats and text
 _LABEL_BYTES = 2**24, 16  # that labels may take in memory: so many, and so many for each character of theirs
 
@@ -71,10 +72,12 @@ def load_module(module: M, arrays: dict[str, Any], prefix: str) -> M:
 
 
 def plain_settings(params: dict[str, Any]) -> dict[str, Any]:
-    """Settings as JSON has them; a `random_state` that is a generator is left out, since it cannot be repeated."""
+    """Settings as JSON has them; left out is what predictions do not need: generators, and weights of labels."""
     plain: dict[str, Any] = {}
     for name, value in params.items():
         if name == "random_state" and not (value is None or isinstance(value, (int, np.integer))):
+            value = None
+        if name == "class_weight" and isinstance(value, dict):
             value = None
         if isinstance(value, (tuple, list, np.ndarray)):
             value = [one.item() if isinstance(one, np.generic) else one for one in value]

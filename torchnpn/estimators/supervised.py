@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from abc import abstractmethod
+from functools import partial
 from typing import Any, Self
 
 import scipy.sparse
 import torch
 
-from torchnpn.estimators import stacking
+from torchnpn.conformal import HeldOut
+from torchnpn.estimators import calibration, stacking
 from torchnpn.estimators.base import Array, NPNEstimator
 from torchnpn.estimators.bins import Bins
 from torchnpn.estimators.forward import outputs
@@ -22,6 +24,7 @@ from torchnpn.estimators.validation import (
     checked_subsets,
     checked_weight,
 )
+from torchnpn.moments import Moments
 
 _OF_A_NETWORK = (  # settings that describe one
     "hidden", "activation", "dropout", "adversarial", "kl_weight", "learning_rate", "batch_size", "n_estimators"
@@ -32,6 +35,8 @@ class SupervisedEstimator(NPNEstimator):
     """`fit` for any target; subclasses say what targets are to the network."""
 
     effort: str
+    calibrate: str | None
+    calibration_: HeldOut | None = None
     _kl_weights: tuple[float, ...]  # that are tried
 
     @all_or_nothing
@@ -59,10 +64,20 @@ class SupervisedEstimator(NPNEstimator):
         """
         check_progress(progress)
         X, y, weight = self._checked(X, y, sample_weight, reset=True)
+        self.calibration_ = None
+        learn = self._learn if self.calibrate is None else partial(calibration.learn, self)
+        learn(X, y, weight, X_variance, progress, subsets)
+        return self
+
+    def _learn(
+        self, X: Any, y: Array, weight: Array | None, X_variance: Any, progress: Progress | None, subsets: Any
+    ) -> None:
+        """Learn from rows that have been checked."""
         self._mixing = self._bins = None
-        if self._stacks(X, subsets):
-            self._fit_stacked(X, y, weight, X_variance, progress)
-            return self
+        chosen = self._chooses(X, subsets)
+        if chosen or self.calibrate == "cross":
+            self._learn_mixture(X, y, weight, X_variance, progress, chosen)
+            return
         rows = checked_subsets(subsets, self.n_estimators or 1, X.shape[0], weight)
         seen = X.shape[0] if rows is None else rows.shape[1]  # by each network
         t, targets = self._begin(X, y, weight, seen)
@@ -72,7 +87,6 @@ class SupervisedEstimator(NPNEstimator):
         data = self._inputs(X, X_variance), t, weight
         self.history_ = self._train(whole, data, self._plan(seen), progress, self.kl_weight, rows)
         self._rows_seen = seen if weight is None else float(weight.sum())
-        return self
 
     def _checked(self, X: Any, y: Any, sample_weight: Any, reset: bool) -> tuple[Any, Array, Array | None]:
         """Rows, targets and weights, once settings make sense."""
@@ -80,31 +94,43 @@ class SupervisedEstimator(NPNEstimator):
         X, y = checked_rows(self, X, y, reset=reset, **self._target_options)
         return X, y, checked_weight(sample_weight, X)
 
-    def _fit_stacked(self, X: Any, y: Array, weight: Array | None, X_variance: Any, progress: Progress | None) -> None:
-        """Learn networks with several settings that leave out parts of the rows, and how much each of them counts."""
+    def _learn_mixture(
+        self, X: Any, y: Array, weight: Array | None, X_variance: Any, progress: Progress | None, chosen: bool
+    ) -> None:
+        """Learn networks that each leave out a fifth of the rows, and how much each of them counts.
+
+        Networks of several kinds are tried where the estimator has chosen them, else the one that settings describe.
+        """
         rows = X.shape[0]
         seen = rows - -(-rows // stacking.FOLDS)  # by each network
         t, targets = self._begin(X, y, weight, seen)
         check_enough_rows(self, X, weight)
         self._start_again()
-        self._bins = Bins.learn((X - self.inputs_.center) / self.inputs_.scale)
+        if chosen:
+            self._bins = Bins.learn((X - self.inputs_.center) / self.inputs_.scale)
         data = x, _, _ = self._inputs(X, X_variance), t, weight
-        every = stacking.candidates(seen, self._width, self._kl_weights, self.effort)
+        every = stacking.candidates(seen, self._width, self._kl_weights, self.effort) if chosen else [self._one(seen)]
         parts: list[stacking.Trained] = []
         for tried in every:
             folds = stacking.Folds.draw(rows, len(tried.kl_weights), self._seed)
             plan = Plan.of(seen, self.batch_size, self.max_epochs, tried.steps)
             whole = self._new_network(targets, list(tried.units), (tried.members,), plan)
             told = None if progress is None else part_of(progress, len(parts), len(every))
-            self.history_ = self._train(whole, data, plan, told, tried.member_kl_weights, folds.subsets)
+            kl_weight = tried.member_kl_weights if chosen else self.kl_weight
+            self.history_ = self._train(whole, data, plan, told, kl_weight, folds.subsets)
             with torch.no_grad():
-                logs = whole.likelihood.predict(outputs(whole.network, x)).log_prob(torch.from_numpy(t))
-            by_row = logs.numpy().reshape(*logs.shape[:2], -1).sum(-1)  # (members, rows), over all targets
-            parts.append(stacking.Trained(tried, whole.network, whole.likelihood, folds.left_out(by_row)))
+                observed = self._observed(whole.likelihood)
+                logs = observed.log_prob(outputs(whole.network, x), torch.from_numpy(t))  # (members, rows)
+            parts.append(stacking.Trained(tried, whole.network, whole.likelihood, folds.left_out(logs.numpy())))
         self.network_, self.likelihood_, self._mixing = stacking.mixture(parts, weight, self._new_likelihood)
         self._rows_seen = rows if weight is None else float(weight.sum())
 
-    def _stacks(self, X: Any, subsets: Any) -> bool:
+    def _one(self, rows: int) -> stacking.Candidates:
+        """The networks that settings describe."""
+        kl_weights = (float(self.kl_weight),) * (self.n_estimators or 1)
+        return stacking.Candidates(tuple(self._layers), kl_weights, self._one_network_steps(rows))
+
+    def _chooses(self, X: Any, subsets: Any) -> bool:
         """Whether `fit` makes a mixture of its own choice, rather than the networks that settings describe."""
         default: Any = type(self)()
         described = [name for name in _OF_A_NETWORK if getattr(self, name) != getattr(default, name)]
@@ -132,6 +158,7 @@ class SupervisedEstimator(NPNEstimator):
 
     def _check_settings(self) -> None:
         super()._check_settings()
+        calibration.check(self.calibrate)
         check_choice("effort", self.effort, ("quick", "default", "best"))
 
     @property
@@ -142,3 +169,12 @@ class SupervisedEstimator(NPNEstimator):
     @abstractmethod
     def _begin(self, X: Any, y: Array, weight: Array | None, seen: int) -> tuple[Array, int]:
         """Learn scales for networks that each see so many rows; the targets as these learn them, and how many."""
+
+    @abstractmethod
+    def _hold_out(self, o: Moments, y: Array, part: Array) -> None:
+        """Calibrate by outputs for some rows, their targets, and the part of the networks that has not seen each."""
+
+    def _train_on(self, x: Any, y: Any, weight: Array | None) -> None:
+        if self.calibrate is not None:
+            raise ValueError(f"partial_fit goes with calibrate=None: no rows are held out, got {self.calibrate!r}.")
+        super()._train_on(x, y, weight)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import inspect
 import warnings
 from collections import Counter
 from typing import Any
@@ -200,7 +201,7 @@ def check_progress(progress: Any) -> None:
 
 
 def check_enough_rows(estimator: Any, X: Any, weight: Array | None) -> None:
-    """Raise for fewer than two rows that count, and warn of fewer than ten; to be called by `fit` itself."""
+    """Raise for fewer than two rows that count, and warn of fewer than ten."""
     rows = X.shape[0] if weight is None else int(np.count_nonzero(weight))
     for_many = 0.0 if weight is None else float(weight.sum())  # rows that these stand for
     name = type(estimator).__name__
@@ -211,5 +212,13 @@ def check_enough_rows(estimator: Any, X: Any, weight: Array | None) -> None:
             f"{name} learns from {rows} rows only. Fewer than {_FEW} rows say little about how much values vary: do "
             "not rely on the predicted uncertainty, and collect more rows if you can.",
             UserWarning,
-            stacklevel=4,
+            stacklevel=_caller(),
         )
+
+
+def _caller() -> int:
+    """The `stacklevel` of the first frame, as seen by who calls this, that is not the library's own."""
+    frame, level = inspect.currentframe(), 0
+    while frame is not None and frame.f_globals.get("__name__", "").startswith("torchnpn."):
+        frame, level = frame.f_back, level + 1
+    return level

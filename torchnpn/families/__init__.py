@@ -6,6 +6,7 @@ from torchnpn._text import did_you_mean
 from torchnpn.families.base import ExponentialFamily
 from torchnpn.families.bernoulli import Bernoulli
 from torchnpn.families.beta import Beta
+from torchnpn.families.calibrated import Calibrated
 from torchnpn.families.distribution import Distribution
 from torchnpn.families.divergence import kl
 from torchnpn.families.gamma import Gamma
@@ -28,6 +29,7 @@ __all__ = [
     "BY_NAME",
     "Bernoulli",
     "Beta",
+    "Calibrated",
     "Distribution",
     "ExponentialFamily",
     "Gamma",
@@ -56,6 +58,7 @@ from torchnpn.families.categorical import Categorical as Categorical
 from torchnpn.families.categorical import at_label as at_label
 from torchnpn.families.limits import eps as eps
 from torchnpn.families.limits import positive_moments as positive_moments
+from torchnpn.families.masses import normal_log_mass as normal_log_mass
 from torchnpn.families.mixture import Mixture as Mixture
 from torchnpn.families.mixture import mean_and_variance as mean_and_variance
 from torchnpn.families.mixture import mixed as mixed

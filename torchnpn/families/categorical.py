@@ -47,6 +47,10 @@ class Categorical:
         """P(label ≤ each of these), in the order of the classes."""
         return at_label(self.probs.cumsum(-1), labels)
 
+    def log_mass(self, lower: Tensor, upper: Tensor) -> Tensor:
+        """log P(lower < label ≤ upper), in the order of the classes."""
+        return torch.log(self.cdf(upper) - self.cdf(lower))
+
     def quantile(self, q: Tensor | float) -> Tensor:
         """The first label with P(label ≤ it) ≥ q."""
         levels = torch.as_tensor(q, dtype=self.probs.dtype, device=self.probs.device).expand(self.batch_shape)

@@ -39,6 +39,9 @@ class Distribution(Protocol):
     def sample(self, n: int, generator: torch.Generator | None = None) -> Tensor:
         """`n` draws, shape (n, *batch_shape)."""
 
+    def log_mass(self, lower: Tensor, upper: Tensor) -> Tensor:
+        """log P(lower < x ≤ upper)."""
+
     def crps(self, y: Any) -> Tensor:
         """Continuous ranked probability score of `y`: ∫ (P(x ≤ t) - 1{y ≤ t})² dt."""
 

@@ -17,6 +17,7 @@ from torchnpn.families.base import ExponentialFamily
 from torchnpn.families.crps import saturated
 from torchnpn.families.gaussian import Gaussian
 from torchnpn.families.limits import positive_moments
+from torchnpn.families.masses import normal_log_mass
 from torchnpn.families.tails import Array, Tails
 from torchnpn.finite import clamped, positive
 from torchnpn.metrics import normal_crps
@@ -86,6 +87,14 @@ class LogNormal(ExponentialFamily):
     def _log_density(self, y: Tensor) -> Tensor:
         log_y = torch.log(y)
         return self._logarithm._log_density(log_y) - log_y
+
+    def log_mass(self, lower: Tensor, upper: Tensor) -> Tensor:
+        """log P(lower < x ≤ upper), in float64 and with gradients; 0 and infinity are ends, too."""
+        m, s = self.m.double(), self.s.double()
+        none, endless = lower <= 0, upper == torch.inf
+        logs = (torch.log(torch.where(odd, 1.0, end.double())) for odd, end in ((none, lower), (endless, upper)))
+        a, b = ((log - m) * torch.rsqrt(s) for log in logs)
+        return normal_log_mass(torch.where(none, -torch.inf, a), torch.where(endless, torch.inf, b))
 
     def _draw(self, shape: torch.Size, generator: torch.Generator | None) -> Tensor:
         return positive(torch.exp(self._logarithm._draw(shape, generator)), self.dtype)

@@ -95,7 +95,7 @@ class Mixture:
         levels = levels.expand(own.shape[1:])
         low, high = own.amin(0), own.amax(0)
         found = quantiles.search(
-            self._tails,
+            self.tails,
             levels.numpy(),
             low.double().cpu().numpy(),
             high.double().cpu().numpy(),
@@ -106,7 +106,13 @@ class Mixture:
         at_end = ((levels == 0) | (levels == 1)).to(own.device)  # there the ends may be infinite
         return torch.where(at_end, torch.where(levels.to(own.device) == 0, low, high), value)
 
-    def _tails(self, y: Array) -> Tails:
+    def log_mass(self, lower: Tensor, upper: Tensor) -> Tensor:
+        """log P(lower < x ≤ upper)."""
+        logs = self.members.log_mass(lower, upper)
+        return torch.logsumexp(logs + self._shares.log().to(logs.dtype), 0)
+
+    def tails(self, y: Array) -> Tails:
+        """P(x ≤ y) and P(x > y) of float64 numbers, each with its own digits."""
         w = self._shares.cpu().numpy()
         below, above = self.members.tails(y)
         return Tails((w * below).sum(0), (w * above).sum(0))

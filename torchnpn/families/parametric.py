@@ -200,6 +200,13 @@ class Parametric:
         unknown = np.where(np.isnan(y), np.nan, 0.0)
         return Tails(np.where(inside, below, outside) + unknown, np.where(inside, above, 1 - outside) + unknown)
 
+    def log_mass(self, lower: Tensor, upper: Tensor) -> Tensor:
+        """log P(lower < x ≤ upper), in float64; a family that targets of intervals are learnt with brings gradients."""
+        low, high = (self.tails(float64(end)) for end in (lower, upper))
+        mass = np.where(high.below < 0.5, high.below - low.below, low.above - high.above)
+        with np.errstate(divide="ignore"):
+            return torch.as_tensor(np.log(np.maximum(mass, 0.0)), device=self.device)
+
     def _tails(self, y: Array) -> Tails:
         """Of numbers in the support, which have the member's shape or a larger one."""
         twin = self.to_scipy()

@@ -17,6 +17,8 @@ from torchnpn.families.base import ExponentialFamily
 from torchnpn.families.deviance import log_ratio
 from torchnpn.families.gumbel import log_mean_exp, log_mean_exp_gap
 from torchnpn.families.limits import positive_mean, stored
+from torchnpn.families.log_normal import saturating_exp
+from torchnpn.families.masses import exponential_log_mass
 from torchnpn.families.tails import Array, Tails
 from torchnpn.finite import clamped, positive
 from torchnpn.moments import Moments
@@ -86,6 +88,14 @@ class Weibull(ExponentialFamily):
         w = clamped(k * log_ratio(y, self.lam))
         return torch.log(k) - torch.log(y) + w - torch.exp(w)
 
+    def log_mass(self, lower: Tensor, upper: Tensor) -> Tensor:
+        """log P(lower < x ≤ upper) by the exponential variable (x/λ)^k, in float64 and with gradients."""
+        log_lam, k = torch.log(self.lam.double()), torch.as_tensor(self.shape).double()
+        none, endless = lower <= 0, upper == torch.inf
+        logs = (torch.log(torch.where(odd, 1.0, end.double())) for odd, end in ((none, lower), (endless, upper)))
+        a, b = (saturating_exp((log - log_lam) * k) for log in logs)
+        return exponential_log_mass(torch.where(none, 0.0, a), torch.where(endless, torch.inf, b))
+
     def _draw(self, shape: torch.Size, generator: torch.Generator | None) -> Tensor:
         u = torch.rand(shape, dtype=self.dtype, device=self.device, generator=generator)
         log_x = torch.log(-torch.log1p(-u)) / self.shape  # of an exponential variable
@@ -100,6 +110,23 @@ class Weibull(ExponentialFamily):
     def _quantile(self, q: Array) -> Array:
         lam, k = self._numpy()
         return np.asarray(np.exp(np.log(lam) + np.log(-np.log1p(-q)) / k))
+
+    def _crps(self, y: Array) -> Array:
+        """E |x - y| - ½ E |x - x'| with E |x - y| = y (2 F(y) - 1) + μ (1 - 2 P(1 + 1/k, (y/λ)^k)).
+
+        The smaller of two is Weibull with the scale 2^(-1/k) λ, so that ½ E |x - x'| = μ (1 - 2^(-1/k)).
+        """
+        lam, k = self._numpy()
+        mean = lam * np.exp(special.gammaln(1 + 1 / k))
+        z = np.exp(k * (np.log(np.maximum(y, np.finfo(np.float64).tiny)) - np.log(lam)))
+        z = np.where(y > 0, z, 0.0)
+        near = y * -np.expm1(-z) - y * np.exp(-z) + mean * (1 - 2 * special.gammainc(1 + 1 / k, z))
+        return np.asarray(near + mean * np.expm1(-math.log(2) / k))
+
+    def scaled(self, shift: Tensor, scale: Tensor) -> Self:
+        if bool((shift != 0).any()):
+            raise ValueError("A Weibull variable can be scaled, not shifted: its support begins at zero.")
+        return self.unchecked(self.lam * scale, self.shape)
 
 
 def _log_gamma(shape: Tensor | float, n: int) -> Tensor:

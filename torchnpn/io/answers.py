@@ -36,7 +36,8 @@ def _of_links(model: Any) -> list[Array]:
 
 
 def _of_regressor(model: Any) -> list[Array]:
-    predictive = model.predict_dist(_rows(model.inputs_))
+    known = {} if model.exposure_ is None else {"exposure": model.exposure_.unit}
+    predictive = model.predict_dist(_rows(model.inputs_), **known)
     return [predictive.mean, predictive.std]
 
 

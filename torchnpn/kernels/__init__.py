@@ -5,8 +5,8 @@ On a CPU those of `kernels.cpu`, on a CUDA device those of `kernels.triton`, and
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any, Protocol
+from collections.abc import Sequence
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -46,27 +46,9 @@ from torchnpn.kernels import cpu as cpu
 from torchnpn.kernels import sparse as sparse
 from torchnpn.kernels.precision import checked_precision as checked_precision
 
+# Layers of random parameters, `nn.RandomParameter` -------------------------------------------------------------------
 
-class Random(Protocol):
-    """A random parameter: see `nn.RandomParameter`."""
-
-    family: type[ExponentialFamily]
-
-    @property
-    def free(self) -> list[Tensor]: ...
-
-    @property
-    def moments(self) -> Moments: ...
-
-    @property
-    def detached_moments(self) -> Moments: ...
-
-    def cached(self, name: str, compute: Callable[[], Any]) -> Any: ...
-
-    def workspace(self, name: str, shape: Sequence[int], dtype: torch.dtype) -> Tensor: ...
-
-
-# Layers of random parameters -----------------------------------------------------------------------------------------
+Random = Any  # from a package above: its family, its free tensors, their moments, and its cache
 
 
 def layer(a: Moments | SparseBatch, weight: Random, bias: Random | None, averages: bool = False) -> Moments:
@@ -120,14 +102,12 @@ def network(a: Moments, layers: Sequence[tuple[Random, Random, str]]) -> Moments
     """
     if choose.why_not_triton_linear(a, layers[0][0].free, layers[0][1].free) is not None:
         return None
-    from torchnpn.kernels import triton  # only here: it is not installed everywhere
-    from torchnpn.kernels.triton import linear as fused
-
-    return fused.network(a, layers, triton.PRECISIONS[current()])
+    triton = _triton()
+    return triton.linear.network(a, layers, triton.PRECISIONS[current()])  # type: ignore[no-any-return]
 
 
 def _moments(weight: Random, averages: bool) -> Moments:
-    moments = weight.moments
+    moments: Moments = weight.moments
     if not averages:
         return moments
     least = torch.finfo(moments.mean.dtype).smallest_normal  # of a sum whose terms are all too small for the type
@@ -185,9 +165,7 @@ def gaussian_loss(m: Tensor, s: Tensor, y: Tensor, noise: Tensor, elbo: float) -
     """The rows' loss of `likelihoods.GaussianNoise` in one kernel; None where there is none for these arguments."""
     if choose.why_not_triton_loss(m, s, y, noise) is not None:
         return None
-    from torchnpn.kernels.triton import gaussian_loss as fused
-
-    return fused.rows(m, s, y, noise, elbo)
+    return _triton().gaussian_loss.rows(m, s, y, noise, elbo)  # type: ignore[no-any-return]
 
 
 def _by_triton(
@@ -199,17 +177,21 @@ def _by_triton(
     log_std: bool = False,
 ) -> Moments:
     """f(a Wᵀ + b); the second tensors of W and b are variances, or log standard deviations."""
-    from torchnpn.kernels import triton
-    from torchnpn.kernels.triton import linear as fused
-
-    return fused.linear(a, W, b, triton.Activation(activation, *constants), triton.PRECISIONS[current()], log_std)
+    triton = _triton()
+    act, precision = triton.Activation(activation, *constants), triton.PRECISIONS[current()]
+    return triton.linear.linear(a, W, b, act, precision, log_std)  # type: ignore[no-any-return]
 
 
 def _activated(o: Moments, name: str, *constants: float) -> Moments:
-    from torchnpn.kernels import triton
-    from torchnpn.kernels.triton import linear as fused
+    triton = _triton()
+    return triton.linear.activate(o, triton.Activation(name, *constants))  # type: ignore[no-any-return]
 
-    return fused.activate(o, triton.Activation(name, *constants))
+
+def _triton() -> Any:
+    """`kernels.triton`, imported where one of its kernels is used: Triton is not installed everywhere."""
+    from torchnpn.kernels import triton
+
+    return triton
 
 
 # The optimizer --------------------------------------------------------------------------------------------------------
@@ -230,9 +212,7 @@ def adam_(x: Tensor, gradient: Tensor, averages: Tensor, now: Tensor, b1: float,
         epsilon: Smallest divisor.
     """
     if x.is_cuda:
-        from torchnpn.kernels.triton import update  # only here: it is not installed everywhere
-
-        update.adam_(x, gradient, averages, now, b1, b2, epsilon)
+        _triton().update.adam_(x, gradient, averages, now, b1, b2, epsilon)
         return
     shape = (-1, *[1] * (x.dim() - 1)) if len(now) > 1 else (1,) * x.dim()
     rate, correction = (now[:, i].view(shape) for i in range(2))

@@ -13,6 +13,7 @@ from torchnpn.likelihoods.positive import GammaAmounts
 from torchnpn.likelihoods.proportions import BetaProportions
 from torchnpn.likelihoods.student_t import HeteroscedasticStudentT, StudentTNoise
 from torchnpn.likelihoods.targets import Units
+from torchnpn.likelihoods.weibull import WeibullDurations
 from torchnpn.likelihoods.words import BernoulliPoisson, CrossEntropy, GammaWords, PoissonRate
 from torchnpn.likelihoods.zero_inflated import ZeroInflatedNegativeBinomial, ZeroInflatedPoisson
 
@@ -46,6 +47,7 @@ __all__ = [
     "StudentTNoise",
     "Units",
     "VarianceParts",
+    "WeibullDurations",
     "ZeroInflatedNegativeBinomial",
     "ZeroInflatedPoisson",
     "mixed",
@@ -53,6 +55,10 @@ __all__ = [
 ]
 
 # For other packages of torchnpn:
+from torchnpn.likelihoods.censored import Censored as Censored
+from torchnpn.likelihoods.exposure import Exposed as Exposed
+from torchnpn.likelihoods.exposure import with_offset as with_offset
+from torchnpn.likelihoods.gradients import loss_gradient as loss_gradient
 from torchnpn.likelihoods.targets import in_support as in_support
 from torchnpn.likelihoods.targets import words_of_support as words_of_support
 

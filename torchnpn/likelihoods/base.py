@@ -86,6 +86,9 @@ class Likelihood(nn.Module):
     mostly_noise: ClassVar[bool] = False  # as amounts, counts and proportions are, however much is known of them
     separable: ClassVar[bool] = False
     """Whether the loss is a sum over targets of terms with one output each: wide outputs then train in parts."""
+    log_link: ClassVar[bool] = False
+    """Whether the first outputs are logarithms of what grows in proportion to an exposure: its log is added."""
+    takes_bounds: ClassVar[bool] = False  # whether targets of which only a range is known have a loss, too
     noise_apart: ClassVar[bool] = False
     """Whether the second half of the outputs is a noise that forms no features, so that `nn.MeanAndNoise` is last."""
     varying_noise: ClassVar[type[Likelihood] | None] = None
@@ -160,6 +163,15 @@ class Likelihood(nn.Module):
         """Its loss with gradients in plain numpy (`kernels.cpu.losses`), if any; for training small networks."""
         return None
 
+    def interval_loss(self, o: Moments, lower: Tensor, upper: Tensor) -> Tensor:
+        """-log P(lower < y ≤ upper) of each target, in float64."""
+        loss: Tensor = -self.predict(o).log_mass(lower, upper)
+        return loss
+
+    def interval_form(self) -> cpu.ClosedForm | None:
+        """The same with gradients in plain numpy, of the logarithms (…, 2) of both ends, for one target."""
+        return None
+
     def predict(self, o: Moments) -> Distribution:
         """Predictive distribution of the target."""
         raise NotImplementedError(f"{type(self).__name__} needs a method `predict(o)`.")
@@ -167,6 +179,11 @@ class Likelihood(nn.Module):
     def variance_parts(self, o: Moments) -> VarianceParts:
         """Predictive variance, and how much of it comes from the latent and how much from the target itself."""
         raise NotImplementedError(f"{type(self).__name__} needs a method `variance_parts(o)`.")
+
+    def log_prob(self, o: Moments, y: Tensor) -> Tensor:  # (*replicas, batch, outputs) -> (*replicas, batch)
+        """log p(y) of each row, as predicted, summed over its targets."""
+        logs = self.predict(o).log_prob(y)
+        return logs.sum(-1) if logs.ndim == o.mean.ndim else logs  # of labels there is one in each row
 
     def check_targets(self, y: Tensor) -> None:
         """Raise unless `y` holds targets for this likelihood."""

@@ -51,7 +51,7 @@ class PoissonCounts(Likelihood):
 
     name, words = "poisson", "a count"
     support = constraints.nonnegative_integer
-    separable = mostly_noise = True
+    separable = mostly_noise = log_link = True
     start = staticmethod(log_of_mean)
     settings: ClassVar = {"elbo": 0.05}
     arguments: ClassVar = {"elbo": float}

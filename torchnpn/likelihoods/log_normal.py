@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import ClassVar
 
 import numpy as np
@@ -34,7 +35,7 @@ class LogNormalAmounts(Likelihood):
 
     name, words = "lognormal", "a positive amount"
     predicts, support = LogNormal, constraints.positive
-    separable = True
+    separable = log_link = takes_bounds = True
     units = staticmethod(relative)
     gains_from_steps = True
     simpler = "gaussian"
@@ -66,7 +67,7 @@ class LogNormalAmounts(Likelihood):
     def predict(self, o: Moments) -> LogNormal:
         m, s = self.logarithm.predict(Moments(*wide_latent(o))).moments
         assert s is not None
-        return LogNormal.unchecked(soft_clamp(m, LOG_MEAN), soft_clamp(s, LOG_VARIANCE))
+        return _limited(m, s)
 
     def variance_parts(self, o: Moments) -> VarianceParts:
         """The epistemic share is (e^o_s - 1)/(e^v - 1)."""
@@ -77,6 +78,9 @@ class LogNormalAmounts(Likelihood):
 
     def closed_form(self) -> cpu.ClosedForm:
         return cpu.losses.of_logarithm(self.logarithm.closed_form())
+
+    def interval_form(self) -> cpu.ClosedForm:
+        return partial(cpu.losses.normal_interval, log_mean_limit=LOG_MEAN, limit=LOG_VARIANCE)
 
     def losses(self, o: Moments, y: Tensor) -> Tensor:
         """Loss of each target, in float64."""
@@ -104,5 +108,20 @@ class HeteroscedasticLogNormal(LogNormalAmounts):
     noise_apart = True
     of_logarithm = HeteroscedasticGaussian
 
+    def interval_loss(self, o: Moments, lower: Tensor, upper: Tensor) -> Tensor:
+        """With gradients of two losses, as `HeteroscedasticGaussian` has them."""
+        (m, noise_m), (s, noise_s) = (part.chunk(2, -1) for part in wide_latent(o))
+        apart = Moments(torch.cat([m.detach(), noise_m], -1), torch.cat([s.detach(), noise_s], -1))
+        varying = super().interval_loss(apart, lower, upper)
+        even = _limited(m, s + self.logarithm.noise.double()).log_mass(lower, upper)
+        return varying - (even - even.detach())
+
+    def interval_form(self) -> cpu.ClosedForm:
+        return partial(cpu.losses.varying_normal_interval, log_mean_limit=LOG_MEAN, limit=LOG_VARIANCE)
+
 
 LogNormalAmounts.varying_noise = HeteroscedasticLogNormal
+
+
+def _limited(m: Tensor, s: Tensor) -> LogNormal:
+    return LogNormal.unchecked(soft_clamp(m, LOG_MEAN), soft_clamp(s, LOG_VARIANCE))

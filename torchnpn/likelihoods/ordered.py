@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from functools import partial
 from typing import ClassVar
 
@@ -11,7 +10,7 @@ import torch
 from scipy import special
 from torch import Tensor, nn
 
-from torchnpn.families import Categorical
+from torchnpn.families import Categorical, normal_log_mass
 from torchnpn.kernels import cpu
 from torchnpn.likelihoods import targets
 from torchnpn.likelihoods.base import Likelihood, VarianceParts, wide_latent
@@ -19,8 +18,6 @@ from torchnpn.likelihoods.guards import narrowed, soft_clamp, widened
 from torchnpn.moments import Moments
 
 _LOG_GAP = 10.0  # between thresholds: they are taken as they are from 5e-5 to 2e4 apart
-_NARROW = 1e-5  # a class of this width or less has its density in the middle, to ten digits
-_LOG_2PI = math.log(2 * math.pi)
 
 
 class OrderedClasses(Likelihood):
@@ -87,22 +84,11 @@ class OrderedClasses(Likelihood):
         return narrowed(-logs.gather(-1, index).squeeze(-1), torch.promote_types(o.mean.dtype, torch.float32))
 
     def _log_probs(self, o: Moments) -> Tensor:  # (*replicas, batch, K)
-        """log (Φ(b) - Φ(a)) of each class between a and b, from the tail that is nearer."""
+        """log (Φ(b) - Φ(a)) of each class between a and b."""
         m, s = wide_latent(o)
         z = (self.thresholds.unsqueeze(-2) - m) * torch.rsqrt(1 + s)
-        first, last = torch.special.log_ndtr(z[..., :1]), torch.special.log_ndtr(-z[..., -1:])
-        a, b = z[..., :-1], z[..., 1:]
-        above = a + b > 0
-        near, far = torch.where(above, -a, b), torch.where(above, -b, a)  # P = Φ(near) - Φ(far), far < near
-        width = near - far
-        narrow = width * (1 + near.abs()) < _NARROW
-        log_near = torch.special.log_ndtr(near)
-        lost = torch.special.log_ndtr(torch.where(narrow, near - 1, far)) - log_near
-        wide = log_near + torch.log1p(-torch.exp(lost))
-        middle = 0.5 * (near + far)
-        safe = torch.where(narrow, width, 1.0).clamp_min(torch.finfo(width.dtype).tiny)
-        thin = torch.log(safe) - 0.5 * (middle * middle + _LOG_2PI)
-        return torch.cat([first, torch.where(narrow, thin, wide), last], -1)
+        end = torch.full_like(z[..., :1], torch.inf)
+        return normal_log_mass(torch.cat([-end, z], -1), torch.cat([z, end], -1))
 
     def _check_shapes(self, o: Moments, y: Tensor) -> None:
         shape = o.mean.shape

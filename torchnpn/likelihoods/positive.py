@@ -44,7 +44,7 @@ class GammaAmounts(Likelihood):
 
     name, words = "gamma", "a positive amount"
     predicts, support = Gamma, constraints.positive
-    separable = mostly_noise = True
+    separable = mostly_noise = log_link = True
     units, start = staticmethod(relative), staticmethod(log_of_mean)
     simpler = "gaussian"
     settings: ClassVar = {"elbo": 0.1}

@@ -75,6 +75,7 @@ class ZeroInflatedPoisson(WithZeros):
 
     name, words = "zero_inflated_poisson", "a count with many zeros"
     support = constraints.nonnegative_integer
+    log_link = True
     simpler = "poisson"
     settings: ClassVar = PoissonCounts.settings
     arguments: ClassVar = {"elbo": float}

@@ -9,9 +9,18 @@ from torchnpn.metrics.calibration import (
     regression_calibration_error,
     reliability,
 )
+from torchnpn.metrics.concordance import concordance
 from torchnpn.metrics.crps import crps_gaussian, crps_mixture_gaussian
 from torchnpn.metrics.errors import brier_score, categorical_nll, gaussian_nll, rmse
-from torchnpn.metrics.intervals import interval_coverage, interval_score, interval_width
+from torchnpn.metrics.intervals import (
+    CoverageByGroup,
+    coverage_by_group,
+    interval_coverage,
+    interval_score,
+    interval_width,
+    pinball,
+)
+from torchnpn.metrics.scoring import Scorer, scorers
 from torchnpn.metrics.uncertainty import (
     AccuracyByUncertainty,
     RiskCoverage,
@@ -23,13 +32,17 @@ from torchnpn.metrics.uncertainty import (
 __all__ = [
     "AccuracyByUncertainty",
     "CalibrationCurve",
+    "CoverageByGroup",
     "Reliability",
     "RiskCoverage",
+    "Scorer",
     "accuracy_by_uncertainty",
     "brier_score",
     "calibration_curve",
     "calibration_error",
     "categorical_nll",
+    "concordance",
+    "coverage_by_group",
     "crps_gaussian",
     "crps_mixture_gaussian",
     "gaussian_nll",
@@ -37,11 +50,13 @@ __all__ = [
     "interval_score",
     "interval_width",
     "ood_auroc",
+    "pinball",
     "pit_for_counts",
     "regression_calibration_error",
     "reliability",
     "risk_coverage",
     "rmse",
+    "scorers",
 ]
 
 # For other packages of torchnpn:

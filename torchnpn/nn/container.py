@@ -91,7 +91,7 @@ def _on_cuda(modules: list[nn.Module], o: Moments) -> Moments:
     chain = "it trains" if trains or not modules else chain_of(modules)
     if isinstance(chain, Chain):
         parts = [(layer.linear.weight, layer.linear.bias, layer.activation) for layer in chain.layers]
-        if (predicted := kernels.network(o, parts)) is not None:  # type: ignore[arg-type]  # a chain's layers have biases
+        if (predicted := kernels.network(o, parts)) is not None:
             return predicted
     position = 0
     while position < len(modules):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 import torch
 from torch import Tensor, nn
@@ -21,5 +21,9 @@ class Ensemble(nn.ModuleList):
         super().__init__(networks)
 
     def forward(self, a: Moments | Tensor) -> Moments:  # (batch, in) -> (members, batch, out)
-        outputs = [network(a) for network in self]
-        return Moments(torch.cat([o.mean for o in outputs]), torch.cat([zero_if_point(o) for o in outputs]))
+        return side_by_side([network(a) for network in self])
+
+
+def side_by_side(outputs: Sequence[Moments]) -> Moments:  # (members_k, …) each -> (Σ members_k, …)
+    """Outputs of several networks, one after another along the dimension of their members."""
+    return Moments(torch.cat([o.mean for o in outputs]), torch.cat([zero_if_point(o) for o in outputs]))

@@ -7,6 +7,7 @@ has the colours.
 from torchnpn.plots.bands import Band, Interval, count_intervals, predictive_bands, regression_bands
 from torchnpn.plots.bars import bars
 from torchnpn.plots.calibration import calibration_plot, pit_histogram, reliability_diagram
+from torchnpn.plots.dependence import dependence_plot
 from torchnpn.plots.predictions import (
     Guess,
     confusion_matrix_plot,
@@ -36,6 +37,7 @@ __all__ = [
     "calibration_plot",
     "confusion_matrix_plot",
     "count_intervals",
+    "dependence_plot",
     "guesses",
     "ood_histogram",
     "pit_histogram",

@@ -9,7 +9,6 @@ from torchnpn.tables.evaluation import (
     marginal_outcome,
     outcome,
 )
-from torchnpn.tables.importance import Importance, permutation_importance
 from torchnpn.tables.learning import Data, fit_estimator, read_data
 from torchnpn.tables.model import TableModel, uncertainty
 from torchnpn.tables.record import Figure, Record, is_worse, nll_of, people_read
@@ -32,7 +31,6 @@ __all__ = [
     "Data",
     "FarOutside",
     "Figure",
-    "Importance",
     "Kind",
     "LeftOut",
     "NumberOutcome",
@@ -57,7 +55,6 @@ __all__ = [
     "nll_of",
     "outcome",
     "people_read",
-    "permutation_importance",
     "read_data",
     "rows_to_keep",
     "split_rows",

@@ -13,7 +13,7 @@ from torchnpn import metrics
 from torchnpn.estimators import NPNClassifier, NPNRegressor, Predictive
 from torchnpn.moments import Moments
 from torchnpn.tables.record import NLL, Figure
-from torchnpn.tables.target import Target
+from torchnpn.tables.target import Target, marginal_moments
 
 Array = NDArray[Any]
 _MOST_ROWS, _MOST_UNITS = 50_000, 20_000_000  # rows, and neurons of them, that are predicted at a time
@@ -89,15 +89,14 @@ def rows_at_once(estimator: NPNRegressor | NPNClassifier) -> int:
     return int(np.clip(_MOST_UNITS // (max(hidden) * (estimator.n_estimators or 30)), 1, _MOST_ROWS))
 
 
-def marginal_outcome(target: Target, y: Array, level: float = 0.9) -> Outcome:
-    """The same for a model that knows the distribution of the training targets, and looks at nothing."""
+def marginal_outcome(target: Target, y: Array, level: float = 0.9, exposures: Array | None = None) -> Outcome:
+    """The same for a model that knows the distribution of the training targets, and looks at nothing but exposures."""
     if target.is_class:
         return ClassOutcome(
             y.astype(np.int64), np.broadcast_to(np.array(target.marginal), (len(y), len(target.classes)))
         )
-    mean, variance = target.marginal
-    one = Moments(*(torch.full((len(y), 1), value, dtype=torch.float64) for value in (mean, variance)))
-    return _numbers(Predictive(target.likelihood.marginal(one)), target, y, level)
+    each = Moments(*(torch.from_numpy(part)[:, None] for part in marginal_moments(target, len(y), exposures)))
+    return _numbers(Predictive(target.likelihood.marginal(each)), target, y, level)
 
 
 def figures(model: Outcome, marginal: Outcome, level: float = 0.9) -> tuple[Figure, ...]:

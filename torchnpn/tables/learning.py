@@ -37,6 +37,7 @@ def read_data(
     use: Collection[str] = (),
     decimal: str | None = None,
     missing: Sequence[str] = (),
+    exposure: str = "",
     max_rows: int = MOST_ROWS,
     seed: int = 0,
     progress: Progress = no_progress,
@@ -51,6 +52,7 @@ def read_data(
         use: Columns to use though they look like identifiers or codes.
         decimal: The decimal mark; None finds out for each column.
         missing: Words for missing cells, beside the usual ones.
+        exposure: Column to which the target is in proportion, if there is one.
         max_rows: How many rows to keep at most.
         seed: Decides which.
         progress: Called with the share of the reading that is done.
@@ -64,15 +66,15 @@ def read_data(
         lambda share: progress(share / 2),
         decimal=decimal,
         missing=missing,
-        numbers=[*use, name] if family in BY_NAME else use,
+        numbers=[*use, *([exposure] if exposure else []), *([name] if family in BY_NAME else [])],
     )
     if found.total is not None:
         table = table.head(found.rows)
     column = find_column(found, name, family)
-    schema, left_out = find_schema(found, name, use)
+    schema, left_out = find_schema(found, name, use, exposure)
     keep = rows_to_keep(column.filled, schema.width, max_rows)
     rows = load_rows(table, schema, column, keep, seed, lambda share: progress((1 + share) / 2))
-    target, y, kind = make_target(column, rows.y, family)
+    target, y, kind = make_target(column, rows.y, family, exposure)
     return Data(table, found, schema, left_out, target, kind), Rows(rows.X, y)
 
 
@@ -84,6 +86,7 @@ def fit_estimator(
     progress: Callable[[float], None] | None = None,
 ) -> tuple[NPNRegressor | NPNClassifier, Target]:
     """An estimator for a target, fitted, and the target with its own distribution in these rows."""
-    about = dataclasses.replace(target, marginal=marginal(target, rows.y))
+    about = dataclasses.replace(target, marginal=marginal(target, rows.y, target.exposures(rows.X)))
     estimator = NPNClassifier(**settings) if about.is_class else NPNRegressor(about.family, **settings)
-    return estimator.fit(Encoded(rows.X, schema.least_scale), rows.y, progress=progress), about
+    known = {"exposure": schema.width - 1} if about.exposure else {}
+    return estimator.fit(Encoded(rows.X, schema.least_scale), rows.y, progress=progress, **known), about

@@ -48,7 +48,15 @@ class TableModel:
 
     @classmethod
     def fit(
-        cls, data: Any, target: str, family: str = "auto", *, validation: float = 0.1, seed: int = 0, **settings: Any
+        cls,
+        data: Any,
+        target: str,
+        family: str = "auto",
+        *,
+        exposure: str = "",
+        validation: float = 0.1,
+        seed: int = 0,
+        **settings: Any,
     ) -> TableModel:
         """Learn to predict one column of a table from the others, as `npn fit` does.
 
@@ -59,6 +67,7 @@ class TableModel:
             data: The path of a file, or a frame (pandas, polars, Arrow).
             target: Name of the column to predict.
             family: What the target is: "auto" to find out, "class", or a family of `NPNRegressor`.
+            exposure: Name of the column to which the target is in proportion, if there is one.
             validation: Share of the rows to hold out.
             seed: Decides which, and what the estimator draws.
             settings: Of `NPNRegressor` or `NPNClassifier`.
@@ -67,16 +76,17 @@ class TableModel:
             TableError: Nothing can be learnt from the table.
         """
         table = open_table(Path(data)) if isinstance(data, (str, os.PathLike)) else memory_table(data)
-        if target not in table.names:
-            raise TableError(f"{table.label} has no column {target!r}.{did_you_mean(target, table.names)}")
-        read, rows = read_data(table, target, family, seed=seed)
+        for name in (target, *([exposure] if exposure else [])):
+            if name not in table.names:
+                raise TableError(f"{table.label} has no column {name!r}.{did_you_mean(name, table.names)}")
+        read, rows = read_data(table, target, family, exposure=exposure, seed=seed)
         parts = split_rows(rows.y, validation, seed, by_class=read.target.is_class)
         learn, held_out = (Rows(rows.X[part], rows.y[part]) for part in parts)
         if not len(held_out.y) or learn.y.min() == learn.y.max():
             raise TableError(f"The target {target!r} differs in too few rows to learn from some and test on others.")
         estimator, about = fit_estimator(read.schema, read.target, learn, {"random_state": seed, **settings})
         measured = outcome(estimator, about, *held_out)
-        beside = figures(measured, marginal_outcome(about, held_out.y))
+        beside = figures(measured, marginal_outcome(about, held_out.y, exposures=about.exposures(held_out.X)))
         return cls(read.schema, about, estimator, Record(table.name, len(learn.y), len(held_out.y), beside))
 
     def for_file(self, batch: pa.RecordBatch, delimiter: str = ",") -> TableModel:
@@ -178,7 +188,11 @@ def _check_fit(schema: Schema, target: Target, estimator: NPNRegressor | NPNClas
     """Parts that come from a file may not belong together."""
     if isinstance(estimator, NPNClassifier) != target.is_class:
         raise ValueError(f"A {type(estimator).__name__} cannot predict a target of family {target.family!r}.")
-    if estimator.n_features_in_ != schema.width:
-        raise ValueError(f"The estimator reads {estimator.n_features_in_} inputs, the schema gives {schema.width}.")
+    features = schema.width - bool(schema.exposure)
+    if estimator.n_features_in_ != features:
+        raise ValueError(f"The estimator reads {estimator.n_features_in_} inputs, the schema gives {features}.")
+    column = estimator.exposure_ and estimator.exposure_.column if isinstance(estimator, NPNRegressor) else None
+    if target.exposure != schema.exposure or column != (features if schema.exposure else None):
+        raise ValueError("The exposure of the estimator is not that of the schema and the target.")
     if isinstance(estimator, NPNClassifier) and estimator.classes_.tolist() != list(range(len(target.classes))):
         raise ValueError("The classes of the estimator are not those of the target.")

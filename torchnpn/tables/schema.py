@@ -14,7 +14,18 @@ from numpy.typing import NDArray
 
 from torchnpn import table_files
 from torchnpn._text import did_you_mean, shown
-from torchnpn.columns import Category, Column, Columns, Date, Number, Texts, arrow_cells, orders
+from torchnpn.columns import (
+    Category,
+    Cells,
+    Column,
+    Columns,
+    Date,
+    Number,
+    Texts,
+    arrow_cells,
+    column_from_state,
+    orders,
+)
 from torchnpn.table_files import USUAL_NOTATION, Notation, Survey, TableError, cells, column_numbers
 
 FAR_RANGES = 10  # a number further outside the training values than so many of their ranges is suspicious
@@ -26,6 +37,36 @@ _IDENTIFIER = re.compile(
 )
 _DATE = re.compile(r"\d{4}[-/.]\d{1,2}[-/.]\d{1,2}([T ].*)?|\d{1,2}[-/.]\d{1,2}[-/.]\d{2,4}( .*)?")
 _ADVICE = "write them as 2024-12-31 to use it"
+
+
+@dataclass(frozen=True)
+class Exposure(Number):
+    """A column of numbers above 0, to which the target is in proportion; the last one of a schema, and no feature."""
+
+    def encode(self, cells: Cells, first_row: int = 0) -> NDArray[Any]:  # (rows,) -> (rows, 1)
+        encoded = super().encode(cells, first_row)
+        wrong = ~(encoded[:, 0] >= np.finfo(np.float32).tiny)
+        if wrong.any():
+            row = int(np.flatnonzero(wrong)[0])
+            what = "nothing" if np.isnan(encoded[row, 0]) else f"{encoded[row, 0]:g}"
+            raise TableError(
+                f"The exposure {self.name!r} should be a number above 0 in every row; row {first_row + row:,} holds "
+                f"{what}. Leave out such rows."
+            )
+        return encoded
+
+    def state(self) -> dict[str, Any]:
+        """Plain values, for a model file."""
+        return {"exposure" if name == "number" else name: value for name, value in super().state().items()}
+
+    @classmethod
+    def from_state(cls, state: object) -> Exposure:
+        """The inverse of `state`; a ValueError where it is something else."""
+        plain = dict(state) if isinstance(state, dict) else {}
+        number = Number.from_state({"number" if name == "exposure" else name: value for name, value in plain.items()})
+        if number.origin:
+            raise ValueError(f"An exposure should be a column of numbers from 0 on, got {shown(state)}.")
+        return cls(number.name, 0.0, number.range)
 
 
 class FarOutside(NamedTuple):
@@ -49,6 +90,11 @@ class Schema(Columns):
 
     missing: tuple[str, ...] = ()  # words for missing cells, beside the usual ones
     notations: Mapping[str, Notation] = field(default_factory=dict)  # of numbers, where it is not the usual one
+
+    @property
+    def exposure(self) -> str:
+        """Name of the column that is an exposure, the last one; empty where there is none."""
+        return self.columns[-1].name if isinstance(self.columns[-1], Exposure) else ""
 
     def notation(self, name: str) -> Notation:
         """How the numbers of a column are written."""
@@ -87,7 +133,8 @@ class Schema(Columns):
 
     def _encoded(self, column: Column, found: pa.Array, first_row: int) -> NDArray[Any]:
         if isinstance(column, Number):
-            return column.encode(column_numbers(found, column.name, first_row, self.notation(column.name)))
+            numbers = column_numbers(found, column.name, first_row, self.notation(column.name))
+            return column.encode(numbers, first_row)
         try:
             return column.encode(arrow_cells(found, column.name), first_row)
         except ValueError as error:
@@ -121,32 +168,37 @@ class Schema(Columns):
             case [*described, {"missing": list(words), **rest}] if not rest and described:
                 if not all(isinstance(word, str) for word in words) or len(words) > 1_000:
                     raise ValueError("A schema should have words for missing cells.")
-            case list(described):
+            case list(described) if described:
                 words = []
             case _:
                 raise ValueError("A schema should be a list of columns.")
         apart = [_apart(one) for one in described]
-        columns = Columns.from_state([plain for plain, _ in apart]).columns
+        columns = tuple(_column(plain) for plain, _ in apart)
         found = zip(columns, (Notation.from_state(notation) for _, notation in apart), strict=True)
         notations = {column.name: notation for column, notation in found if notation != USUAL_NOTATION}
         schema = cls(columns, tuple(words), notations)
         if len(set(schema.names)) < len(schema.names):
             raise ValueError("A schema should have columns of different names.")
+        if any(isinstance(column, Exposure) for column in schema.columns[:-1]):
+            raise ValueError("A schema should have one exposure at most, as its last column.")
         return schema
 
 
-def find_schema(found: Survey, target: str, use: Collection[str] = ()) -> tuple[Schema, list[LeftOut]]:
+def find_schema(
+    found: Survey, target: str, use: Collection[str] = (), exposure: str = ""
+) -> tuple[Schema, list[LeftOut]]:
     """What to read of a file, and what not.
 
     Args:
         found: What its columns hold.
         target: Name of the column to predict.
         use: Columns to use though they look like identifiers.
+        exposure: Name of the column to which the target is in proportion, if there is one.
 
     Raises:
-        TableError: No column is left.
+        TableError: No column is left, or the exposure is not one of numbers.
     """
-    others = [column for column in found.columns.values() if column.name != target]
+    others = [column for column in found.columns.values() if column.name not in (target, exposure)]
     left_out = [LeftOut(name, _type_reason(kind)) for name, kind in found.unreadable.items()]
     left_out += [LeftOut(column.name, reason) for column in others if (reason := _reason(column))]
     named = {name for name, _ in left_out}
@@ -158,8 +210,21 @@ def find_schema(found: Survey, target: str, use: Collection[str] = ()) -> tuple[
     if len(identifiers) < len(usable):  # where there is nothing else, a row number may be a time
         left_out += [LeftOut(name, reason) for name, reason in identifiers.items() if name not in use]
         usable = [column for column in usable if column.name not in identifiers or column.name in use]
-    notations = {column.name: column.notation for column in usable if column.notation not in (None, USUAL_NOTATION)}
-    return Schema(tuple(map(_described, usable)), found.missing, notations), left_out
+    exposed = [_exposure(found, exposure)] if exposure else []
+    described = (*map(_described, usable), *exposed)
+    notations = {column.name: found.columns[column.name].notation for column in described}
+    special = {name: notation for name, notation in notations.items() if notation not in (None, USUAL_NOTATION)}
+    return Schema(described, found.missing, special), left_out
+
+
+def _exposure(found: Survey, name: str) -> Exposure:
+    column = found.columns.get(name)
+    if column is None or column.notation is None:
+        what = (
+            f"{shown(column.first_text[1])} in row {column.first_text[0]:,}" if column and column.first_text else "none"
+        )
+        raise TableError(f"The exposure {name!r} should hold numbers; it holds {what}.")
+    return Exposure(name, 0.0, (column.low, column.high))
 
 
 def _described(column: table_files.Column) -> Column:
@@ -219,10 +284,15 @@ def _reason(column: table_files.Column) -> str | None:
 
 def _apart(state: object) -> tuple[object, dict[str, Any]]:
     """What a file says of a column, and how its numbers are written."""
-    if not isinstance(state, dict) or "number" not in state:
+    if not isinstance(state, dict) or not state.keys() & {"number", "exposure"}:
         return state, {}
     plain = {name: value for name, value in state.items() if name not in _OF_NOTATION}
     return plain, {name: value for name, value in state.items() if name in _OF_NOTATION}
+
+
+def _column(state: object) -> Column:
+    is_exposure = isinstance(state, dict) and "exposure" in state and "number" not in state
+    return Exposure.from_state(state) if is_exposure else column_from_state(state)
 
 
 def _type_reason(kind: pa.DataType) -> str:

@@ -42,6 +42,9 @@ class Target:
     of_numbers: bool = True  # its cells are numbers; classes can be numbers too
     marginal: tuple[float, ...] = ()
     notation: Notation = USUAL_NOTATION  # of its numbers
+    exposure: str = (
+        ""  # name of the column to which it is in proportion, the last of the inputs; `marginal` is per unit
+    )
 
     @property
     def is_class(self) -> bool:
@@ -55,6 +58,10 @@ class Target:
     def likelihood(self) -> type[Likelihood]:
         """The kind of a target that is a number."""
         return BY_NAME[self.family]
+
+    def exposures(self, X: NDArray[Any]) -> Array | None:  # (rows, inputs) -> (rows,)
+        """What the target of each row is in proportion to; None where there is no such column."""
+        return X[:, -1].astype(np.float64) if self.exposure else None
 
     def encode(self, found: pa.Array, first_row: int) -> Array:  # (rows,) -> (rows,)
         """Numbers, or codes of classes; NaN where missing.
@@ -85,6 +92,7 @@ class Target:
             "classes": list(self.classes),
             "of_numbers": self.of_numbers,
             "marginal": list(self.marginal),
+            **({"exposure": self.exposure} if self.exposure else {}),
             **self.notation.state(),
         }
 
@@ -103,8 +111,11 @@ class Target:
                 texts = all(isinstance(label, str) for label in classes) and len(set(classes)) == len(classes)
                 size = len(classes) if family == CLASS else 2
                 finite = all(isinstance(x, float) and math.isfinite(x) for x in marginal) and len(marginal) == size
-                if texts and finite and (len(classes) > 1) == (family == CLASS):
-                    return cls(name, family, tuple(classes), of_numbers, tuple(marginal), Notation.from_state(rest))
+                exposure = str(rest.pop("exposure", ""))
+                fits = not exposure or (family != CLASS and BY_NAME[family].log_link)
+                if texts and finite and fits and (len(classes) > 1) == (family == CLASS):
+                    notation = Notation.from_state(rest)
+                    return cls(name, family, tuple(classes), of_numbers, tuple(marginal), notation, exposure)
         raise ValueError(f"A target should have a name, a family, classes and a marginal, got {shown(state)}.")
 
 
@@ -189,15 +200,32 @@ def find_kind(values: Array, family: str = "auto") -> Kind:
     return Kind("gaussian", "it does not look like classes, counts, proportions or skewed amounts")
 
 
-def make_target(column: Column, values: Array, family: str) -> tuple[Target, Array, Kind]:
+def find_exposed_kind(values: Array, family: str = "auto") -> Kind:
+    """The same for a target that is in proportion to an exposure: a count or a positive amount."""
+    if family != "auto":
+        return Kind(family, "as asked")
+    if (values == np.rint(values)).all() and values.min() >= 0:
+        return Kind("negative_binomial", "whole numbers from 0, with an exposure")
+    return Kind("gamma", "an amount, with an exposure")
+
+
+def make_target(column: Column, values: Array, family: str, exposure: str = "") -> tuple[Target, Array, Kind]:
     """The target, its values as a network needs them, and why it is seen so.
 
     Args:
         column: From `find_column`.
         values: Of the rows to learn from: numbers, or codes of the sorted texts.
         family: "auto", or what the user asked for.
+        exposure: Name of the column to which it is in proportion, if there is one.
     """
-    kind = find_kind(values, family) if column.is_number else Kind(CLASS, "it holds text")
+    find = find_exposed_kind if exposure else find_kind
+    kind = find(values, family) if column.is_number else Kind(CLASS, "it holds text")
+    if exposure and not (kind.family in BY_NAME and BY_NAME[kind.family].log_link):
+        names = ", ".join(name for name, one in BY_NAME.items() if one.log_link)
+        raise TableError(
+            f"An exposure goes with counts and positive amounts (--family {names}); the target {column.name!r} is "
+            f"taken as {kind.family}. Leave --exposure out, or choose another --family."
+        )
     notation = column.notation or USUAL_NOTATION
     if kind.family != CLASS:
         _check_support(column.name, values, kind.family)
@@ -205,7 +233,7 @@ def make_target(column: Column, values: Array, family: str) -> tuple[Target, Arr
             raise TableError(
                 f"The target {column.name!r} varies by less than {_LEAST_STD:g}. Multiply the column by a large number."
             )
-        return Target(column.name, kind.family, notation=notation), values, kind
+        return Target(column.name, kind.family, notation=notation, exposure=exposure), values, kind
     different, codes = np.unique(values, return_inverse=True)  # a sample may lack a rare class
     _check_classes(column.name, len(different), column)
     if 2 * len(different) > len(values):
@@ -219,11 +247,28 @@ def make_target(column: Column, values: Array, family: str) -> tuple[Target, Arr
     return target, codes.astype(np.float64), kind
 
 
-def marginal(target: Target, values: Array) -> tuple[float, ...]:
-    """The share of each class, or the mean and variance."""
+def marginal(target: Target, values: Array, exposures: Array | None = None) -> tuple[float, ...]:
+    """The share of each class, or the mean and variance for one unit of exposure.
+
+    With the rate r = Σ y/Σ e, rows vary by (y - r e)² around r e; a count for the exposure e varies as r e + α (r e)².
+    """
     if target.is_class:
         return tuple((np.bincount(values.astype(np.int64), minlength=len(target.classes)) / len(values)).tolist())
-    return float(values.mean()), float(values.var())
+    if exposures is None:
+        return float(values.mean()), float(values.var())
+    rate, of_counts = float(values.mean() / exposures.mean()), float(target.is_count)
+    expected = rate * exposures
+    excess = float(((values - expected) ** 2 - of_counts * expected).sum() / (exposures**2).sum())
+    return rate, of_counts * rate + max(excess, 0.0)
+
+
+def marginal_moments(target: Target, rows: int, exposures: Array | None = None) -> tuple[Array, Array]:  # (rows,)
+    """Mean and variance of a number in each row, by the `marginal` for one unit of exposure."""
+    rate, variance = target.marginal
+    if exposures is None:
+        return np.full(rows, rate), np.full(rows, variance)
+    of_counts = rate if target.is_count else 0.0
+    return rate * exposures, of_counts * exposures + (variance - of_counts) * exposures**2
 
 
 def describe_target(target: Target, kind: Kind) -> str:
@@ -232,6 +277,7 @@ def describe_target(target: Target, kind: Kind) -> str:
         what = f"{len(target.classes)} classes"
     else:
         what = f"{target.likelihood.words} ({target.family.replace('_', ' ')})"
+    what += f", in proportion to {target.exposure}" if target.exposure else ""
     if kind.because == "as asked":
         return f"{target.name} is taken as {what}, as asked."
     other = "--family gaussian" if target.is_class and target.of_numbers else "--family class"

@@ -1,11 +1,11 @@
 """Training: one loop for all networks, with recipes, early stopping and checkpoints."""
 
+from torchnpn._cuda import captured
 from torchnpn.training.checkpoint import CheckpointError
+from torchnpn.training.engine import resolve_device
 from torchnpn.training.explanation import Explanation, explain
-from torchnpn.training.graph import captured
 from torchnpn.training.history import Epoch, History
 from torchnpn.training.loop import TrainingDiverged, train
-from torchnpn.training.machine import resolve_device
 from torchnpn.training.recipe import Ramp, Recipe, adam, constant, cosine, geometric_ramp, linear_ramp
 
 __all__ = [
@@ -28,14 +28,13 @@ __all__ = [
 ]
 
 # For other packages of torchnpn:
+from torchnpn._cuda import CapturedCall as CapturedCall
 from torchnpn.training.adversarial import adversarial_rows as adversarial_rows
 from torchnpn.training.chain import why_not_numpy as why_not_numpy
 from torchnpn.training.data import Batch as Batch
 from torchnpn.training.data import Rows as Rows
 from torchnpn.training.data import as_tensor as as_tensor
 from torchnpn.training.engine import device_engine as device_engine
-from torchnpn.training.graph import CapturedCall as CapturedCall
 from torchnpn.training.history import mean_history as mean_history
-from torchnpn.training.machine import check_network_size as check_network_size
 from torchnpn.training.recipe import half_cosine as half_cosine
 from torchnpn.training.wide import row_loss as row_loss

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
@@ -37,19 +38,11 @@ def step_along(g: Tensor, radius: float | Tensor) -> Tensor:
 
 
 class Adversary:
-    """Moves the rows of a batch against a network.
-
-    Args:
-        model: The network; each of its replicas has an adversary of its own.
-        likelihood: Of the targets.
-        radius: How far a row is moved: a number, or one for each replica.
-    """
+    """Moves the rows of a batch against a network; each of its replicas has an adversary of its own."""
 
     def __init__(self, model: nn.Module, likelihood: Likelihood, radius: Any) -> None:
         self.model, self.likelihood, self.replicas = model, likelihood, count_replicas(model)
         self.radius = radius_per_replica(radius, self.replicas, next(model.parameters()))
-        if self.replicas == 1:
-            self.radius = self.radius.view(1, 1)
 
     def __call__(self, batch: Batch) -> Batch:
         x = batch.x if isinstance(batch.x, Moments) else Moments(batch.x)
@@ -59,20 +52,23 @@ class Adversary:
         def loss(mean: Tensor) -> Tensor:
             return row_loss(self.model, self.likelihood, batch._replace(x=x._replace(mean=mean)))
 
+        assert self.radius is not None
         with _without_dropout(self.model):
             mean = adversarial_rows(loss, mean, self.radius)
         return batch._replace(x=x._replace(mean=mean) if isinstance(batch.x, Moments) else mean)
 
 
-def radius_per_replica(radius: Any, replicas: int, like: Tensor) -> Tensor:  # (replicas, 1, 1)
-    """`Recipe.adversarial` as a tensor beside another."""
+def radius_per_replica(radius: Any, replicas: int, like: Tensor) -> Tensor | None:  # (replicas, 1, 1), or (1, 1)
+    """`Recipe.adversarial` as a tensor beside another; None where no row is moved."""
+    if not np.any(radius):
+        return None
     given = torch.as_tensor(radius, dtype=like.dtype, device=like.device)
     if given.shape not in ((), (replicas,)):
         raise ValueError(
             f"Recipe expects one adversarial radius, or {replicas}, one for each replica of the network, "
             f"got {tuple(given.shape)}."
         )
-    return given.expand(replicas).reshape(replicas, 1, 1)
+    return given.expand(replicas).reshape(*([replicas] if replicas > 1 else []), 1, 1)
 
 
 def check_dense(x: Any) -> None:

@@ -6,95 +6,60 @@ each layer on the way. The formulas are those of the maps and of their gradients
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import partial
-from typing import Any, NamedTuple, Protocol
+from collections.abc import Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse
 import torch
 from torch import Tensor, nn
 
+from torchnpn._cuda import SideStream
 from torchnpn._torch import has_hooks
 from torchnpn.families import Gaussian
 from torchnpn.kernels import cpu, has_triton
-from torchnpn.likelihoods import Likelihood, ScaledSoftmax
+from torchnpn.likelihoods import ScaledSoftmax, loss_gradient
 from torchnpn.moments import Moments
 from torchnpn.nn import Chain, Linear, MeanAndNoise, ReLU, Sequential, chain_of, count_replicas
 from torchnpn.priors import EmpiricalBayes, IsotropicGaussian, Prior
 from torchnpn.training.adversarial import radius_per_replica, step_along
 from torchnpn.training.data import Rows
 from torchnpn.training.epoch import DevicePlan, HostPlan
-from torchnpn.training.graph import SideStream
-from torchnpn.training.optimizer import AdamUpdate, Averages, TorchUpdate, Update
-from torchnpn.training.optimizer_state import Places
+from torchnpn.training.optimizer_state import Averages, Places
 from torchnpn.training.recipe import ADAM, Recipe
-from torchnpn.training.tape import Steps
+from torchnpn.training.tape import AdamUpdate, Objective, Steps, TorchUpdate, Update
 
 MOST_WEIGHTS = 1_000_000  # of each network in numpy; above, torch's products and threads are worth its overhead
-
-
-class Operations(Protocol):
-    """The operations of a step, on signals, outputs and gradients of their own kinds."""
-
-    @property
-    def hidden(self) -> int: ...
-
-    def gather(self, dropout: bool) -> Any: ...
-
-    def moved(self, a: Any, shift: Tensor) -> Any: ...
-
-    def forward(self, i: int, a: Any, dropout: bool) -> Any: ...
-
-    def loss(self, a: Any, learning: bool) -> Any: ...
-
-    def input_gradient(self, i: int, g: Any, a: Any, below: Any, dropout: bool) -> Any: ...
-
-    def row_gradient(self, g: Any, a: Any) -> Tensor: ...
-
-    def update_(self, i: int, g: Any, a: Any) -> None: ...
 
 
 class ChainSteps(Steps):
     """The algorithm, over operations on a CPU or a CUDA device."""
 
-    operations: Operations
+    operations: Any  # with the signals, outputs and gradients that they pass on to each other
     radius: Tensor | None  # how far rows are moved against their targets, to multiply their gradient
 
     def sweep(self) -> None:
-        """Up through the layers and down again, once."""
-        ops = self.operations
-        a = ops.gather(dropout=self.radius is None)
-        if self.radius is not None:
-            a = ops.moved(a, step_along(self._row_gradient(a), self.radius))
-        inputs, outputs = self._upwards(a, dropout=True)
-        g = ops.loss(inputs[-1], learning=True)
+        """A step up to its gradients: against an adversary the rows are asked once without dropout, and moved."""
+        ops, radius = self.operations, self.radius
+        a = ops.gather(dropout=radius is None)
+        if radius is not None:
+            a = ops.moved(a, step_along(ops.row_gradient(self._up_and_down(a, learning=False), a), radius))
+        self._up_and_down(a, learning=True)
+
+    def _up_and_down(self, a: Any, learning: bool) -> Any:
+        """Through the layers from the rows to the loss, and back; the gradient by the output of the first layer."""
+        ops, inputs, outputs = self.operations, [a], []
+        for i in range(ops.hidden):
+            outputs.append(ops.forward(i, inputs[-1], dropout=learning))
+            inputs.append(outputs[-1].a)
+        g = ops.loss(inputs[-1], learning)
         for i in reversed(range(len(inputs))):
             above = g
             if i:
-                g = ops.input_gradient(i, above, inputs[i], outputs[i - 1], dropout=True)
-            ops.update_(i, above, inputs[i])
-
-    def _upwards(self, a: Any, dropout: bool) -> tuple[list[Any], list[Any]]:
-        """The input of every layer, and the outputs of all but the last."""
-        inputs, outputs = [a], []
-        for i in range(self.operations.hidden):
-            outputs.append(self.operations.forward(i, inputs[-1], dropout))
-            inputs.append(outputs[-1].a)
-        return inputs, outputs
-
-    def _row_gradient(self, a: Any) -> Tensor:
-        """The gradient of the loss by the means of the rows, without dropout."""
-        inputs, outputs = self._upwards(a, dropout=False)
-        g = self.operations.loss(inputs[-1], learning=False)
-        for i in reversed(range(1, len(inputs))):
-            g = self.operations.input_gradient(i, g, inputs[i], outputs[i - 1], dropout=False)
-        return self.operations.row_gradient(g, a)
-
-
-def _radius(recipe: Recipe, replicas: int, like: Tensor) -> Tensor | None:
-    """How far rows are moved against their targets, in each replica; None where none is."""
-    return radius_per_replica(recipe.adversarial, replicas, like) if np.any(recipe.adversarial) else None
+                g = ops.input_gradient(i, above, inputs[i], outputs[i - 1], dropout=learning)
+            if learning:
+                ops.update_(i, above, inputs[i])
+        return g
 
 
 def _prior_setting(prior: Prior | None) -> float | str | None:
@@ -102,19 +67,14 @@ def _prior_setting(prior: Prior | None) -> float | str | None:
     return float(prior.precision) if isinstance(prior, IsotropicGaussian) else None if prior is None else "empirical"
 
 
-def _why_not_trained(model: nn.Module, prior: Prior | None) -> str | None:
-    """Why neither engine trains the weights of a chain, with this prior."""
+def _why_not_trained(model: nn.Module, layers: Sequence[nn.Module], prior: Prior | None) -> str | None:
+    """Why neither engine trains the weights of a chain of layers, with this prior."""
+    if len(set(layers)) < len(layers):
+        return "a layer is there twice"
     if not all(p.requires_grad and p.dtype == torch.float32 for p in model.parameters()):
         return "some parameters are frozen, or not float32"
     known = type(prior) in (type(None), IsotropicGaussian, EmpiricalBayes)
     return None if known else f"the prior is {type(prior).__name__}"
-
-
-_LAYER_TWICE = "a layer is there twice"
-
-
-def _has_twins(layers: list[nn.Module]) -> bool:
-    return len({id(layer) for layer in layers}) < len(layers)
 
 
 # On a CPU, in numpy --------------------------------------------------------------------------------------------------
@@ -140,7 +100,7 @@ def small_chain(model: nn.Module) -> SmallChain | str:
             return "it has replicas along several dimensions"
     if other := [type(one).__name__ for one in body[1::2] if type(one) is not ReLU]:
         return f"{other[0]} stands where a ReLU is expected"
-    return _LAYER_TWICE if _has_twins([*hidden, *heads]) else SmallChain(hidden, heads)  # type: ignore[arg-type]
+    return SmallChain(hidden, heads)  # type: ignore[arg-type]
 
 
 def why_not_numpy(model: nn.Module, prior: Prior | None, device: torch.device) -> str | None:
@@ -149,7 +109,7 @@ def why_not_numpy(model: nn.Module, prior: Prior | None, device: torch.device) -
         return f"it trains on {device.type}"
     if isinstance(chain := small_chain(model), str):
         return chain
-    if (reason := _why_not_trained(model, prior)) is not None:
+    if (reason := _why_not_trained(model, [*chain.hidden, *chain.heads], prior)) is not None:
         return reason
     if (size := sum(p.numel() for p in model.parameters()) // count_replicas(model)) > MOST_WEIGHTS:
         return f"it has {size:,} free numbers, more than {MOST_WEIGHTS:,}, from where torch's products are faster"
@@ -159,10 +119,9 @@ def why_not_numpy(model: nn.Module, prior: Prior | None, device: torch.device) -
 class NumpyChainSteps(ChainSteps):
     """Steps of a small network on a CPU, or of several at once."""
 
-    def __init__(
-        self, model: nn.Module, likelihood: Likelihood, prior: Prior | None, recipe: Recipe, plan: HostPlan | DevicePlan
-    ) -> None:
-        super().__init__(model, likelihood, prior, recipe, plan)
+    def __init__(self, objective: Objective, plan: HostPlan | DevicePlan) -> None:
+        super().__init__(objective, plan)
+        model, likelihood, prior, recipe = objective
         chain, own, gradient = small_chain(model), list(likelihood.parameters()), loss_gradient(likelihood)
         assert isinstance(chain, SmallChain)
         hidden, heads = ([cpu.Layer(*_tensors(layer)) for layer in layers] for layers in chain)
@@ -171,14 +130,10 @@ class NumpyChainSteps(ChainSteps):
             lambda m, s, rows: gradient(m, s, rows.targets, rows.share),
         )  # fmt: skip
         self.parameters = [self.chain.flat]
-        replicas = plan.replicas if isinstance(plan, DevicePlan) else 1
-        radius = _radius(recipe, replicas, self.chain.flat)
-        self.radius = radius if radius is None or replicas > 1 else radius[0]
-        self.update = (
-            NumpyAdam(self.chain, plan)
-            if recipe.has_default_optimizer
-            else TorchUpdate(self.parameters, recipe, plan.steps, captured=False)
-        )
+        self.radius = radius_per_replica(recipe.adversarial, count_replicas(model), self.chain.flat)
+        self.update = Update(self._adam, lambda: [Averages(*parts) for parts in self.chain.averages()])
+        if not recipe.has_default_optimizer:
+            self.update = TorchUpdate(self.parameters, recipe, plan.steps, captured=False)
 
     def _rows(self) -> cpu.Rows:
         batch, share = self.plan.next()
@@ -200,6 +155,10 @@ class NumpyChainSteps(ChainSteps):
         else:
             self.plan.note(torch.from_numpy(self.chain.row_losses))
 
+    def _adam(self) -> None:
+        rate, correction = map(_numbers, self.plan.rates())
+        self.chain.adam_(rate, correction, *ADAM)
+
     def divergence(self) -> float:
         return self.chain.divergence()
 
@@ -211,61 +170,9 @@ class NumpyChainSteps(ChainSteps):
         return {**places, id(self.chain.flat): [places[id(parameter)][0] for parameter in self.chain.parts]}
 
 
-class NumpyAdam(Update):
-    """Adam on the flat parameter of a chain, by the rates of the recipe."""
-
-    def __init__(self, chain: cpu.NumpyChain, plan: HostPlan | DevicePlan) -> None:
-        self.chain, self.plan = chain, plan
-
-    def step(self) -> None:
-        rate, correction = map(_numbers, self.plan.rates())
-        self.chain.adam_(rate, correction, *ADAM.betas, ADAM.epsilon)
-
-    @property
-    def averages(self) -> list[Averages]:
-        return [Averages(*parts) for parts in self.chain.averages()]
-
-
 def _numbers(values: Any) -> float | cpu.Array:
     """What a plan says of a step: a number, or an array with one for each replica."""
     return values if isinstance(values, float) else np.asarray(values)
-
-
-def loss_gradient(likelihood: Likelihood) -> Callable[[cpu.Array, cpu.Array, cpu.Array, cpu.Array], cpu.LossGradient]:
-    """A function of latent means and variances, targets and shares: share · loss of each row, and gradients of the sum.
-
-    In closed form where there is one and the numbers are within its limits, else by autograd.
-    """
-    by_autograd, closed = partial(autograd_loss_gradient, likelihood), _closed_form(likelihood)
-    if closed is None:
-        return by_autograd
-
-    parameters = list(likelihood.parameters())
-
-    def call(m: cpu.Array, s: cpu.Array, y: cpu.Array, share: cpu.Array) -> cpu.LossGradient:
-        found = closed(m, s, y, share, *[p.detach().numpy() for p in parameters])
-        return by_autograd(m, s, y, share) if found is None else found
-
-    return call
-
-
-def _closed_form(likelihood: Likelihood) -> cpu.ClosedForm | None:
-    """That of the likelihood's own module: a subclass elsewhere may change the loss, and must bring its own."""
-    kind = type(likelihood)
-    home = next(base for base in kind.__mro__ if "closed_form" in vars(base))
-    return likelihood.closed_form() if home.__module__ in (kind.__module__, Likelihood.__module__) else None
-
-
-def autograd_loss_gradient(
-    likelihood: Likelihood, m: cpu.Array, s: cpu.Array, y: cpu.Array, share: cpu.Array
-) -> cpu.LossGradient:
-    """The same for any likelihood."""
-    with torch.enable_grad():
-        o_m, o_s = (torch.from_numpy(part).requires_grad_() for part in (m, s))
-        rows = likelihood.loss(Moments(o_m, o_s), torch.from_numpy(y)) * torch.from_numpy(share)
-        gradients = torch.autograd.grad(rows.sum(), [o_m, o_s, *likelihood.parameters()], materialize_grads=True)
-    by_m, by_s, *by_own = (gradient.numpy() for gradient in gradients)
-    return cpu.LossGradient(rows.detach().numpy(), by_m, by_s, by_own)
 
 
 # On a CUDA device, in Triton -----------------------------------------------------------------------------------------
@@ -292,34 +199,29 @@ def why_not_triton(model: nn.Module, rows: Rows, prior: Prior | None, recipe: Re
         return "the optimizer or the scheduler is not the default one"
     if recipe.clip_norm is not None or recipe.compile:
         return "the recipe asks for clipping or compiling"
-    return _why_not_trained(model, prior)
+    return _why_not_trained(model, [layer.linear for layer in chain.layers], prior)
 
 
 def _chain(model: nn.Module) -> Chain | str:
-    """The layers of a network, each there once, with no dropout at the end; else why not."""
+    """The layers of a network, with no dropout at the end; else why not."""
     if type(model) is not Sequential or has_hooks(model):
         return "it is not a Sequential, or a hook listens to it"
     chain = chain_of(list(model))
-    if isinstance(chain, str):
-        return chain
-    if chain.layers[-1].dropout:
-        return "it ends with Dropout"
-    return _LAYER_TWICE if _has_twins([layer.linear for layer in chain.layers]) else chain
+    return "it ends with Dropout" if isinstance(chain, Chain) and chain.layers[-1].dropout else chain
 
 
 class TritonChainSteps(ChainSteps):
     """Steps of a chain on a CUDA device; the likelihood's own parameters, if any, learn by autograd."""
 
-    def __init__(
-        self, model: nn.Module, likelihood: Likelihood, prior: Prior | None, recipe: Recipe, plan: DevicePlan
-    ) -> None:
+    def __init__(self, objective: Objective, plan: DevicePlan) -> None:
         from torchnpn.kernels import triton  # only here: it is not installed everywhere
 
+        super().__init__(objective, plan)
+        model, likelihood, prior, recipe = objective
         chain = _chain(model)
         assert isinstance(chain, Chain)
-        super().__init__(model, likelihood, prior, recipe, plan)
         self.on_device, self.layers = plan, chain.layers
-        self.parameters = [p for module in (model, likelihood) for p in module.parameters()]
+        self.parameters = [*objective.learnt.parameters()]
         x = plan.rows.x if isinstance(plan.rows.x, Moments) else Moments(plan.rows.x)
         layers = [
             triton.Layer(*_flattened(one.linear, plan.replicas), one.activation, one.dropout) for one in chain.layers
@@ -330,17 +232,16 @@ class TritonChainSteps(ChainSteps):
         self.side = SideStream(plan.device)
         self.operations = self.chain = triton.TritonChain(
             (x.mean, x.variance), plan, chain.dropout, layers, _prior_setting(prior),
-            (*ADAM.betas, ADAM.epsilon), triton.PRECISIONS[recipe.precision], labels, self._loss, self.side,
+            ADAM, triton.PRECISIONS[recipe.precision], labels, self._loss, self.side,
         )  # fmt: skip
-        self.radius = _radius(recipe, plan.replicas, x.mean)
-        self.update = TritonAdam(self)
+        self.radius = radius_per_replica(recipe.adversarial, plan.replicas, x.mean)
+        self.update = Update(self.side.join, self._averages)  # the kernels of the chain take the step
 
     def begin(self) -> None:
         self.chain.begin()
 
-    def step(self) -> None:
+    def gradient(self) -> None:
         self.sweep()
-        self.side.join()
 
     def _loss(self, m: Tensor, s: Tensor, learning: bool) -> tuple[Tensor, Tensor]:
         """Gradients by the outputs, by autograd; the likelihood's own parameters take their step at once."""
@@ -354,19 +255,10 @@ class TritonChainSteps(ChainSteps):
             plan.note(rows.detach())
         return g_m, g_s
 
-
-class TritonAdam(Update):
-    """Adam within the kernels of a chain: all that is left to do is to say where its averages are."""
-
-    def __init__(self, steps: TritonChainSteps) -> None:
-        self._steps = steps
-
-    @property
-    def averages(self) -> list[Averages]:
-        """Of the parameters of all layers and of the likelihood."""
-        found = self._steps.own.averages
-        for layer, kept in zip(self._steps.layers, self._steps.chain.averages(), strict=True):
-            for parameter, (first, second) in zip(_tensors(layer.linear), kept, strict=True):
+    def _averages(self) -> list[Averages]:
+        found = self.own.averages()
+        for layer, both in zip(self.layers, self.chain.averages(), strict=True):
+            for parameter, (first, second) in zip(_tensors(layer.linear), both, strict=True):
                 found.append(Averages(parameter, first.view_as(parameter), second.view_as(parameter)))
         return found
 

@@ -35,15 +35,13 @@ class Best(NamedTuple):
     """The best epoch so far: its loss on the validation data, and the weights."""
 
     validation: float
-    model: dict[str, Tensor]
-    likelihood: dict[str, Tensor]
+    tensors: dict[str, Tensor]
 
 
 class Checkpoint(NamedTuple):
     """A training under way."""
 
-    model: dict[str, Tensor]
-    likelihood: dict[str, Tensor]
+    tensors: dict[str, Tensor]  # of `Objective.learnt`
     optimizer: OptimizerState
     history: History
     best: Best | None
@@ -74,14 +72,11 @@ def write(path: Path, state: Checkpoint, fingerprint: dict[str, str]) -> None:
         OSError: If it cannot be written. The file that was there before still is.
     """
     best, history = state.best, state.history
-    parts = {
-        "model": state.model,
-        "likelihood": state.likelihood,
-        "best model": {} if best is None else best.model,
-        "best likelihood": {} if best is None else best.likelihood,
-        "optimizer": state.optimizer.tensors,
-        "history": {"epochs": _packed(history)},
-    }
+    tensors = {name.replace(".", "/", 1): one for name, one in state.tensors.items()}
+    if best is not None:
+        tensors |= {f"best {name.replace('.', '/', 1)}": one for name, one in best.tensors.items()}
+    tensors |= {f"optimizer/{name}": one for name, one in state.optimizer.tensors.items()}
+    tensors["history/epochs"] = _packed(history)
     document = {
         "checkpoint_version": VERSION,
         "fingerprint": fingerprint,
@@ -91,7 +86,8 @@ def write(path: Path, state: Checkpoint, fingerprint: dict[str, str]) -> None:
         "stopped_early": history.stopped_early,
         "optimizer": state.optimizer.settings,
     }
-    tensors = {f"{part}/{name}": _stored(one) for part, named in parts.items() for name, one in named.items()}
+    whole = torch.contiguous_format
+    tensors = {name: one.detach().cpu().clone(memory_format=whole) for name, one in tensors.items()}
     try:
         file.write(path, document, tensors)
     except OSError as error:
@@ -118,13 +114,12 @@ def read(path: Path, fingerprint: dict[str, str]) -> Checkpoint | None:
     )
 
 
-def check_tensors(module: nn.Module, tensors: dict[str, Tensor]) -> None:
+def check_tensors(learnt: nn.Module, tensors: dict[str, Tensor]) -> None:
     """Raise unless these are the tensors of a module, with no infinite number where it started from a finite one."""
-    own = module.state_dict()
-    if {name: (one.shape, one.dtype) for name, one in tensors.items()} != {
-        name: (one.shape, one.dtype) for name, one in own.items()
-    }:
-        raise ValueError(f"its tensors are not those of the {type(module).__name__}")
+    own = learnt.state_dict()
+    kinds, expected = ({name: (x.shape, x.dtype) for name, x in some.items()} for some in (tensors, own))
+    if kinds != expected:
+        raise ValueError("its tensors are not those of the network and the likelihood")
     for name, one in tensors.items():
         if bool((one.isinf() & ~own[name].cpu().isinf()).any()):
             raise ValueError(f"{name} holds infinite numbers")
@@ -167,19 +162,17 @@ def _unpacked(document: dict[str, Any], tensors: dict[str, Tensor]) -> Checkpoin
             raise ValueError(f"best should be a number, got {checks.shown(best)}")
     if (best is None) != (not parts["best model"]):
         raise ValueError("it should hold the best weights and their loss, or none of both")
+    tensors, best_tensors = (
+        {f"{part}.{name}": one for part in ("model", "likelihood") for name, one in parts[kind + part].items()}
+        for kind in ("", "best ")
+    )
     return Checkpoint(
-        parts["model"],
-        parts["likelihood"],
+        tensors,
         OptimizerState(parts["optimizer"], document["optimizer"]),
         _history(parts["history"].get("epochs"), document["best_epoch"], document["stopped_early"]),
-        None if best is None else Best(best, parts["best model"], parts["best likelihood"]),
+        None if best is None else Best(best, best_tensors),
         checks.text("engine", document["engine"]),
     )
-
-
-def _stored(tensor: Tensor) -> Tensor:
-    """On the CPU, with memory of its own."""
-    return tensor.detach().cpu().clone(memory_format=torch.contiguous_format)
 
 
 def _packed(history: History) -> Tensor:  # (epochs, figures) int64

@@ -52,15 +52,13 @@ class Rows:
         self.x = _to(x, device, dtype) if on_cpu else _sparse_rows(x, device, dtype)
         self.y = _sparse_rows(y, device, dtype)
         self.weight = _to(weight, device, dtype)
-        self.count = int(self.y.shape[0])
-        rows = _length(self.x)
+        self.count, rows = int(self.y.shape[0]), _length(self.x)
         if rows != self.count:
             raise ValueError(f"train expects one target for each row, got {rows} rows and {self.count} targets.")
-        if self.count == 0:
+        if rows == 0:
             raise ValueError("train expects at least one row, got none.")
         _check_inputs(self.x)
-        if self.weight is not None:
-            _check_weight(self.weight, self.count)
+        _check_weight(self.weight, rows)
         self.subsets: Tensor | None = None
 
     def restricted(self, subsets: Any) -> Rows:
@@ -123,9 +121,7 @@ class Rows:
 class Loader:
     """A DataLoader of (x, y) or (x, y, weight); it decides itself about order and size."""
 
-    def __init__(
-        self, loader: DataLoader[Any], device: torch.device | None = None, dtype: torch.dtype = torch.float32
-    ) -> None:
+    def __init__(self, loader: DataLoader[Any], device: torch.device | None, dtype: torch.dtype) -> None:
         if isinstance(loader.dataset, IterableDataset) or len(loader) == 0:
             raise ValueError(
                 "train expects a DataLoader that knows its rows and gives at least one batch; an IterableDataset, or "
@@ -185,8 +181,8 @@ def _sparse_rows(x: Any, device: torch.device | None, dtype: torch.dtype) -> Any
 
 
 def _check_inputs(x: Any) -> None:
-    parts = x if isinstance(x, Moments) else [_numbers(x)]
-    for part in parts:
+    numbers = x.values if isinstance(x, SparseRows) else x.data if scipy.sparse.issparse(x) else x
+    for part in x if isinstance(x, Moments) else [numbers]:
         bad = 0 if part is None else int((~torch.as_tensor(part).isfinite()).sum())
         if bad:
             raise ValueError(
@@ -197,13 +193,9 @@ def _check_inputs(x: Any) -> None:
         raise ValueError("train expects input variances ≥ 0, got negative ones.")
 
 
-def _numbers(x: Any) -> Any:
-    if isinstance(x, SparseRows):
-        return x.values
-    return x.data if scipy.sparse.issparse(x) else x
-
-
-def _check_weight(weight: Tensor, rows: int) -> None:
+def _check_weight(weight: Tensor | None, rows: int) -> None:
+    if weight is None:
+        return
     if weight.shape != (rows,):
         raise ValueError(f"train expects weights of shape ({rows},), one for each row, got {tuple(weight.shape)}.")
     if not ((weight >= 0) & weight.isfinite()).all() or not weight.any():

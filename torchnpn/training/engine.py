@@ -1,4 +1,4 @@
-"""Which engine trains a network, and why not a faster one; and the epochs that it computes.
+"""Where a network is trained, by which engine, and why not by a faster one; and the epochs that it computes.
 
 There are two: by autograd (`tape`), for any network, and Gaussian chains (`chain`), in numpy or in Triton. On a GPU the
 steps of either are recorded in a CUDA graph.
@@ -16,6 +16,7 @@ import torch
 from torch import Tensor, nn
 
 from torchnpn import kernels
+from torchnpn._cuda import CapturedCall
 from torchnpn.likelihoods import Likelihood
 from torchnpn.nn import count_replicas, drawing_from, replicas_of
 from torchnpn.priors import Prior
@@ -23,18 +24,38 @@ from torchnpn.sparse import SparseRows
 from torchnpn.training.chain import NumpyChainSteps, TritonChainSteps, why_not_numpy, why_not_triton
 from torchnpn.training.data import Loader, Rows, as_batches
 from torchnpn.training.epoch import DevicePlan, EpochSummary, HostPlan
-from torchnpn.training.graph import CapturedCall
 from torchnpn.training.recipe import Recipe
-from torchnpn.training.tape import Steps, TapeSteps
+from torchnpn.training.tape import Objective, Steps, TapeSteps
 
 _log = logging.getLogger("torchnpn")
+
+
+def resolve_device(device: str | torch.device) -> torch.device:
+    """The device that a `device=` argument means."""
+    if isinstance(device, str) and device == "auto":
+        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    try:
+        place = torch.device(device)
+    except (RuntimeError, TypeError, ValueError, OverflowError):
+        raise ValueError(
+            f'device expects "auto", "cpu", "cuda" or another name of torch\'s, got {device!r:.80}.'
+        ) from None
+    if place.type == "cuda" and not torch.cuda.is_available():
+        raise ValueError(f'device="{place}" expects a GPU that torch can use, and there is none. Take device="auto".')
+    try:
+        torch.zeros(1, device=place).item()  # on "meta" there is no number
+    except (RuntimeError, AssertionError, ImportError):  # torch's answers for devices that are not there
+        raise ValueError(
+            f'device="{place}" expects a device that this torch computes on, got another. Take device="auto".'
+        ) from None
+    return place
 
 
 class Engine:
     """Epochs of steps; on a CUDA device each step after the first few is a repeated graph, as is an epoch's end."""
 
-    def __init__(self, stepper: Steps, precision: str) -> None:
-        self.stepper, self.plan, self.precision = stepper, stepper.plan, precision
+    def __init__(self, stepper: Steps) -> None:
+        self.stepper, self.plan, self.precision = stepper, stepper.plan, stepper.recipe.precision
         recorded = isinstance(self.plan, DevicePlan)
         self.run = CapturedCall(self._step, self.plan.device, self.plan.generator) if recorded else stepper.step
         self.close = CapturedCall(self._close, self.plan.device) if recorded else self._close
@@ -72,43 +93,37 @@ class Engine:
         return torch.stack([torch.as_tensor(part, dtype=torch.float64, device=self.plan.device) for part in parts])
 
 
-def choose_engine(
-    model: nn.Module,
-    data: Rows | Loader,
-    likelihood: Likelihood,
-    prior: Prior | None,
-    recipe: Recipe,
-    device: torch.device,
-) -> Engine:
+def choose_engine(objective: Objective, data: Rows | Loader, device: torch.device) -> Engine:
     """The engine for a training."""
-    recorded = recorded_engine(model, data, likelihood, prior, recipe, device)
+    recorded = recorded_engine(objective, data, device)
     if isinstance(recorded, Engine):
         return recorded
     if device.type == "cuda" and isinstance(data, Rows):
         _log.warning("Training without a CUDA graph, which is slower: %s.", recorded)
-    plan = HostPlan(data, recipe, device)
-    numpy = _is_single(model) and why_not_numpy_training(model, data, prior, recipe, device) is None
-    kind = NumpyChainSteps if numpy else TapeSteps
-    return Engine(kind(model, likelihood, prior, recipe, plan), recipe.precision)
+    steps = host_steps(objective, data, device)
+    return Engine(steps(objective, HostPlan(data, objective.recipe, device)))
 
 
-def recorded_engine(
-    model: nn.Module,
-    data: Rows | Loader,
-    likelihood: Likelihood,
-    prior: Prior | None,
-    recipe: Recipe,
-    device: torch.device,
-) -> Engine | str:
+def host_steps(
+    objective: Objective, data: Rows | Loader, device: torch.device
+) -> type[NumpyChainSteps] | type[TapeSteps]:
+    """The kind of steps that the host takes one by one."""
+    numpy = _is_single(objective.model) and why_not_numpy_training(objective, data, device) is None
+    return NumpyChainSteps if numpy else TapeSteps
+
+
+def recorded_engine(objective: Objective, data: Rows | Loader, device: torch.device) -> Engine | str:
     """One with steps on the device: on a GPU, or for replicas; else why not."""
-    several = np.ndim(recipe.learning_rate) > 0 or getattr(data, "subsets", None) is not None
-    together = not _is_single(model) and why_not_numpy_training(model, data, prior, recipe, device) is None
-    if not isinstance(data, Rows) or (device.type != "cuda" and not several and not together):
+    several = np.ndim(objective.recipe.learning_rate) > 0 or getattr(data, "subsets", None) is not None
+    if not isinstance(data, Rows):
         if several:
             raise ValueError("One learning rate for each replica needs data in memory: (x, y), not a DataLoader.")
         return "the data are a DataLoader" if device.type == "cuda" else f"it trains on {device.type}"
+    together = not _is_single(objective.model) and why_not_numpy_training(objective, data, device) is None
+    if not (device.type == "cuda" or several or together):
+        return f"it trains on {device.type}"
     try:
-        return device_engine(model, data, likelihood, prior, recipe)
+        return device_engine(objective.model, data, *objective[1:])
     except ValueError as reason:
         if several:
             raise
@@ -120,10 +135,9 @@ def _is_single(model: nn.Module) -> bool:
     return replicas_of(model) in ((), (1,))
 
 
-def why_not_numpy_training(
-    model: nn.Module, data: Rows | Loader, prior: Prior | None, recipe: Recipe, device: torch.device
-) -> str | None:
+def why_not_numpy_training(objective: Objective, data: Rows | Loader, device: torch.device) -> str | None:
     """Why a training is not computed by `NumpyChainSteps`; None where it is."""
+    model, _, prior, recipe = objective
     if not isinstance(data, Rows) or not isinstance(data.y, Tensor):
         return "the data are a DataLoader, or targets are sparse"
     if isinstance(data.x, SparseRows) or (scipy.sparse.issparse(data.x) and not _is_single(model)):
@@ -145,6 +159,7 @@ def device_engine(
     Raises:
         ValueError: If a fused step is demanded for a network that has none, or anything here cannot be recorded.
     """
+    objective = Objective(model, likelihood, prior, recipe)
     rows = data if isinstance(data, Rows) else as_batches(data, next(model.parameters()).device)
     assert isinstance(rows, Rows)
     rows = rows.with_gathering()
@@ -159,12 +174,11 @@ def device_engine(
         )
     if rows.subsets is not None and len(rows.subsets) != replicas:
         raise ValueError(f"subsets expects rows for each of {replicas} replicas, got {len(rows.subsets)}.")
-    if replicas > 1 and any(p.shape[:1] != (replicas,) for m in (model, likelihood) for p in m.parameters()):
+    if replicas > 1 and any(p.shape[:1] != (replicas,) for p in objective.learnt.parameters()):
         raise ValueError("replicas share some parameters, of the network or of the likelihood")
-    plan = DevicePlan(rows, recipe, replicas)
     kind: type[TritonChainSteps | NumpyChainSteps | TapeSteps] = TapeSteps
     if fused or (fused is None and reason is None and on_cuda):
         kind = TritonChainSteps
-    elif fused is None and replicas > 1 and why_not_numpy_training(model, rows, prior, recipe, rows.y.device) is None:
+    elif fused is None and replicas > 1 and why_not_numpy_training(objective, rows, rows.y.device) is None:
         kind = NumpyChainSteps
-    return Engine(kind(model, likelihood, prior, recipe, plan), recipe.precision)
+    return Engine(kind(objective, DevicePlan(rows, recipe, replicas)))

@@ -33,13 +33,7 @@ def seed_of_epoch(recipe: Recipe, number: int) -> int:
 
 
 class HostPlan:
-    """Batches that the host hands out one by one.
-
-    Args:
-        data: Rows in memory, or a DataLoader.
-        recipe: Settings.
-        device: Where batches are to be.
-    """
+    """Batches that the host hands out one by one."""
 
     def __init__(self, data: Rows | Loader, recipe: Recipe, device: torch.device) -> None:
         self.data, self.recipe, self.device = data, recipe, device
@@ -111,10 +105,7 @@ class HostPlan:
 class DevicePlan:
     """The order of rows, their shares in the loss and the schedule of all steps on a device; and what steps leave.
 
-    Args:
-        rows: The data, on the device.
-        recipe: Settings.
-        replicas: How many networks are trained at once; each has an order of rows of its own.
+    Each of the replicas, the networks that are trained at once, has an order of rows of its own.
     """
 
     def __init__(self, rows: Rows, recipe: Recipe, replicas: int) -> None:

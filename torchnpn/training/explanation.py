@@ -3,24 +3,20 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-import scipy.sparse
 import torch
 from torch import nn
 
-from torchnpn.kernels import choose
 from torchnpn.likelihoods import Likelihood
-from torchnpn.nn import Linear, ReLU, Sigmoid, Tanh, as_moments
+from torchnpn.nn import kernels_of
 from torchnpn.priors import Prior
-from torchnpn.sparse import SparseBatch
-from torchnpn.training.chain import TritonChainSteps, why_not_triton
+from torchnpn.training.chain import NumpyChainSteps, TritonChainSteps, why_not_triton
 from torchnpn.training.data import Rows, as_batches
-from torchnpn.training.engine import Engine, recorded_engine, why_not_numpy_training
-from torchnpn.training.machine import resolve_device
+from torchnpn.training.engine import Engine, host_steps, recorded_engine, resolve_device, why_not_numpy_training
 from torchnpn.training.recipe import Recipe
+from torchnpn.training.tape import Objective
 
 _ROWS = 8  # that pass through the network, to see what its layers are given
 _NUMPY, _TRITON, _GRAPH = "a Gaussian chain in numpy", "a Gaussian chain in Triton", "a CUDA graph"
@@ -78,57 +74,20 @@ def explain(
     model, likelihood = copy.deepcopy((model, Likelihood() if likelihood is None else likelihood))
     model, likelihood = model.to(place), likelihood.to(place)
     rows = as_batches(data, place, next((p.dtype for p in model.parameters()), torch.get_default_dtype()))
-    layers = dict(_kernels(model, next(iter(rows.batches(_ROWS))).x))
-    numpy = why_not_numpy_training(model, rows, prior, recipe, place)
+    layers = kernels_of(model, next(iter(rows.batches(_ROWS))).x)
+    objective = Objective(model, likelihood, prior, recipe)
+    numpy = why_not_numpy_training(objective, rows, place)
     triton: str | None = "the data are a DataLoader"
     if isinstance(rows, Rows):
         triton = why_not_triton(model, rows, prior, recipe, place.type == "cuda")
-    recorded = recorded_engine(model, rows, likelihood, prior, recipe, place)
-    if isinstance(recorded, Engine):
-        kind = _TRITON if isinstance(recorded.stepper, TritonChainSteps) else "autograd"
-        engine, reasons = f"{kind}, in {_GRAPH}" if place.type == "cuda" else kind, {_TRITON: triton}
-    elif numpy is None:
+    recorded = recorded_engine(objective, rows, place)
+    steps = type(recorded.stepper) if isinstance(recorded, Engine) else host_steps(objective, rows, place)
+    if steps is NumpyChainSteps:
         engine, reasons = _NUMPY, {}
+    elif isinstance(recorded, Engine):
+        kind = _TRITON if steps is TritonChainSteps else "autograd"
+        engine, reasons = f"{kind}, in {_GRAPH}" if place.type == "cuda" else kind, {_TRITON: triton}
     else:
         graph = recorded if place.type == "cuda" else None
         engine, reasons = "autograd, step by step", {_NUMPY: numpy, _TRITON: triton, _GRAPH: graph}
     return Explanation(str(place), engine, {k: reason for k, reason in reasons.items() if reason is not None}, layers)
-
-
-@torch.no_grad()
-def _kernels(model: nn.Module, x: Any) -> Iterator[tuple[str, str]]:
-    """What computes each linear layer and activation that has a kernel somewhere, by what reaches it."""
-    given: dict[str, Any] = {}
-    listened = {name: part for name, part in model.named_modules() if isinstance(part, (Linear, ReLU, Sigmoid, Tanh))}
-
-    def listen(name: str) -> Callable[[nn.Module, tuple[Any, ...]], None]:
-        return lambda part, arguments: given.update({name: arguments[0]})
-
-    handles = [part.register_forward_pre_hook(listen(name)) for name, part in listened.items()]
-    model.eval()(x)
-    for handle in handles:
-        handle.remove()
-    for name, part in listened.items():
-        if name in given:
-            yield f"{name} {type(part).__name__}", _kernel(part, given[name])
-
-
-def _kernel(part: nn.Module, a: Any) -> str:
-    """The kernel of a layer for an input, where gradients are asked for."""
-    if isinstance(a, SparseBatch):
-        assert isinstance(part, Linear)
-        reason = choose.why_not_triton_sparse(a, part.weight.free[0])
-        return "sparse Triton kernel" if reason is None else f"sparse products (no Triton kernel: {reason})"
-    if scipy.sparse.issparse(a):
-        return "sparse products of scipy"
-    a = as_moments(a)
-    if isinstance(part, Linear):
-        W, b = part.weight.moments, None if part.bias is None else part.bias.moments
-        cpu, triton = choose.why_not_cpu_linear(a, W, b), choose.why_not_triton_linear(a, W, b)
-    else:
-        cpu, triton = choose.why_not_cpu_relu(a), choose.why_not_triton_activation(a)
-    if triton is None:
-        return "fused Triton kernel"
-    if not isinstance(part, (Linear, ReLU)) or a.mean.device.type != "cpu":
-        return f"plain map (no Triton kernel: {triton})"
-    return "fused CPU kernel" if cpu is None else f"plain map (no CPU kernel: {cpu})"

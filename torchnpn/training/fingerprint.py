@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from torch.utils.data import DataLoader, TensorDataset
 
 from torchnpn.moments import Moments
-from torchnpn.training.recipe import Recipe
+from torchnpn.training.tape import Objective
 
 ALL_BYTES = 2**30
 """An array of at most so many bytes is hashed whole, a larger one by rows that are evenly spread and make so many."""
@@ -25,16 +25,9 @@ _DEEPEST = 8  # objects within each other
 _PROGRESS = (0.0, 0.25, 0.5, 0.75, 1.0)  # at which the weights of the KL are compared
 
 
-def fingerprint_of(
-    model: nn.Module,
-    data: Any,
-    likelihood: nn.Module,
-    prior: Any,
-    recipe: Recipe,
-    validation: Any = None,
-    subsets: Any = None,
-) -> dict[str, str]:
+def fingerprint_of(objective: Objective, data: Any, validation: Any, subsets: Any) -> dict[str, str]:
     """The parts of a training by name; `data` and the others as they were given to `train`."""
+    model, likelihood, prior, recipe = objective
     settings = {f"recipe.{field.name}": getattr(recipe, field.name) for field in dataclasses.fields(recipe)}
     settings["recipe.kl_weight"] = (recipe.kl_weight, [np.asarray(recipe.kl_weight(t)).tolist() for t in _PROGRESS])
     parts = {
@@ -42,8 +35,8 @@ def fingerprint_of(
         "likelihood": described(likelihood),
         "prior": described(prior),
         "data": _of_data(data),
-        "validation": _of_data(validation),
-        "subsets": "None" if subsets is None else _of_array(subsets),
+        "validation": "None" if validation is None else _of_data(validation),
+        "subsets": _of_array(subsets),
         **{name: described(value) for name, value in settings.items()},
     }
     return {name: _short(text) for name, text in parts.items()}
@@ -105,19 +98,19 @@ def _of_module(module: nn.Module, depth: int) -> str:
 
 def _of_data(data: Any) -> str:
     """Of arrays their content; of a DataLoader its size, and the tensors of a TensorDataset."""
-    if data is None:
-        return "None"
     if isinstance(data, DataLoader):
         size = f"{len(data)} batches of {len(data.dataset)} rows"  # type: ignore[arg-type]
         tensors = data.dataset.tensors if isinstance(data.dataset, TensorDataset) else ()
         return f"{size} {described(type(data.dataset))} {[_of_array(one) for one in tensors]}"
-    return ", ".join("None" if part is None else _of_array(part) for part in data)
+    return ", ".join(map(_of_array, data))
 
 
 def _of_array(x: Any) -> str:
     """Type, shape and SHA-256 of the numbers, wherever they lie."""
+    if x is None:
+        return "None"
     if isinstance(x, Moments):
-        return f"{_of_array(x.mean)} ± {'None' if x.variance is None else _of_array(x.variance)}"
+        return f"{_of_array(x.mean)} ± {_of_array(x.variance)}"
     if scipy.sparse.issparse(x):
         rows = x.tocsr()
         return f"{rows.shape} {[_of_array(part) for part in (rows.data, rows.indices, rows.indptr)]}"

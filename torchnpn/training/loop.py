@@ -22,12 +22,12 @@ from torchnpn.training import checkpoint as checkpoints
 from torchnpn.training.adversarial import check_dense
 from torchnpn.training.checkpoint import Best, Checkpoint, check_tensors
 from torchnpn.training.data import Loader, Rows, as_batches
-from torchnpn.training.engine import choose_engine
+from torchnpn.training.engine import choose_engine, resolve_device
 from torchnpn.training.epoch import seed_of_epoch
 from torchnpn.training.fingerprint import fingerprint_of
 from torchnpn.training.history import Epoch, History
-from torchnpn.training.machine import resolve_device
 from torchnpn.training.recipe import Recipe
+from torchnpn.training.tape import Objective
 from torchnpn.training.wide import row_loss
 
 _log = logging.getLogger("torchnpn")
@@ -90,9 +90,10 @@ def train(
             raise ValueError("subsets needs data in memory: (x, y), not a DataLoader.")
         rows = rows.restricted(subsets)
 
-    run = _Run(model, rows, held_out, likelihood, prior, recipe, place)
+    objective = Objective(model.to(place), likelihood.to(place), prior, recipe)
+    run = _Run(objective, rows, held_out, place)
     if path is not None:
-        identity = fingerprint_of(model, data, likelihood, prior, recipe, validation, subsets)
+        identity = fingerprint_of(objective, data, validation, subsets)
         if (stored := checkpoints.read(path, identity)) is not None:
             run.resume(path, stored)
     saved = time.monotonic()
@@ -111,24 +112,19 @@ class _Run:
     """One training under way: what an epoch changes, and how that is stored and taken up again."""
 
     def __init__(
-        self,
-        model: nn.Module,
-        data: Rows | Loader,
-        validation: Rows | Loader | None,
-        likelihood: Likelihood,
-        prior: Prior | None,
-        recipe: Recipe,
-        device: torch.device,
+        self, objective: Objective, data: Rows | Loader, validation: Rows | Loader | None, device: torch.device
     ) -> None:
-        self.model, self.likelihood = model.to(device), likelihood.to(device)
-        self.data, self.validation, self.recipe, self.device = data, validation, recipe, device
+        self.model, self.likelihood, _, self.recipe = objective
+        self.learnt, self.data, self.validation, self.device = objective.learnt, data, validation, device
         for rows in (data, validation):
             if isinstance(rows, Rows):
-                likelihood.check_targets(rows.target_values)
-        if np.any(recipe.adversarial) and isinstance(data, Rows):
+                self.likelihood.check_targets(rows.target_values)
+        if np.any(self.recipe.adversarial) and isinstance(data, Rows):
             check_dense(data.x)
-        self.draws_globally = recipe.compile or isinstance(data, Loader) or _has_foreign_layers(model, likelihood)
-        self.engine = choose_engine(model, data, likelihood, prior, recipe, device)
+        layers = (*self.model.modules(), *self.likelihood.modules())
+        foreign = any(not type(layer).__module__.startswith("torchnpn.") for layer in layers)
+        self.draws_globally = self.recipe.compile or isinstance(data, Loader) or foreign
+        self.engine = choose_engine(objective, data, device)
         self.history = History()
         self.best: Best | None = None
 
@@ -153,11 +149,10 @@ class _Run:
     @contextmanager
     def _seeded(self, number: int) -> Iterator[None]:
         """Our layers draw from a generator of the engine; others from torch's global state, seeded and put back."""
-        if not self.draws_globally:
-            yield
-            return
-        with torch.random.fork_rng(devices=[self.device] if self.device.type == "cuda" else []):
-            torch.manual_seed(seed_of_epoch(self.recipe, number))
+        devices = [self.device] if self.device.type == "cuda" else []
+        with torch.random.fork_rng(devices, enabled=self.draws_globally):
+            if self.draws_globally:
+                torch.manual_seed(seed_of_epoch(self.recipe, number))
             yield
 
     def _check_finite(self, number: int, loss: float, divergence: float, broken: bool) -> None:
@@ -188,45 +183,35 @@ class _Run:
         """Keep the weights of the best epoch, and stop where it is too long ago."""
         epoch = len(self.history.epochs)
         if self.best is None or validation < self.best.validation:
-            states = (copy.deepcopy(module.state_dict()) for module in (self.model, self.likelihood))
-            self.best, self.history.best_epoch = Best(validation, *states), epoch
+            self.best, self.history.best_epoch = Best(validation, copy.deepcopy(self.learnt.state_dict())), epoch
         if self.recipe.patience is not None and self.history.best_epoch is not None:
             self.history.stopped_early = epoch - self.history.best_epoch >= self.recipe.patience
 
     def finish(self) -> None:
         """Leave the best weights, or the last, in the modules' own memory."""
         if self.best is not None:
-            self.model.load_state_dict(self.best.model)
-            self.likelihood.load_state_dict(self.best.likelihood)
+            self.learnt.load_state_dict(self.best.tensors)
         self.engine.stepper.release()
         self.model.eval()
 
     def state(self) -> Checkpoint:
         """All that a training needs to go on."""
-        model, likelihood = self.model.state_dict(), self.likelihood.state_dict()
-        optimizer = self.engine.stepper.optimizer_state()
-        return Checkpoint(model, likelihood, optimizer, self.history, self.best, self.engine.name)
+        stepper, tensors = self.engine.stepper, self.learnt.state_dict()
+        return Checkpoint(tensors, stepper.optimizer_state(), self.history, self.best, self.engine.name)
 
     def resume(self, path: Path, state: Checkpoint) -> None:
         """Go on from the checkpoint that was read from `path`."""
         try:
             for stored in (state, state.best):
                 if stored is not None:
-                    check_tensors(self.model, stored.model)
-                    check_tensors(self.likelihood, stored.likelihood)
+                    check_tensors(self.learnt, stored.tensors)
             epochs, steps = len(state.history.epochs), self.engine.plan.steps
             if epochs > self.recipe.epochs:
                 raise ValueError(f"it has {epochs} epochs of {self.recipe.epochs}")
             self.engine.stepper.load_optimizer_(state.optimizer, epochs * steps, self.recipe.epochs * steps)
         except (ValueError, TypeError, LookupError, RuntimeError, AttributeError) as error:  # torch raises all of them
             raise checkpoints.refusal(path, error) from error
-        self.model.load_state_dict(state.model)
-        self.likelihood.load_state_dict(state.likelihood)
+        self.learnt.load_state_dict(state.tensors)
         self.history, self.best = state.history, state.best
         if state.engine != self.engine.name:
             _log.info("%s was computed by %s; %s goes on.", path, state.engine, self.engine.name)
-
-
-def _has_foreign_layers(*modules: nn.Module) -> bool:
-    """Whether there are layers that are not ours, which may draw from torch's global random state."""
-    return any(not type(part).__module__.startswith("torchnpn.") for module in modules for part in module.modules())

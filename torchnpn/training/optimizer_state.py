@@ -16,10 +16,9 @@ from torch import Tensor, nn
 from torch.optim import Optimizer
 from torch.optim.lr_scheduler import LRScheduler
 
-from torchnpn.training.optimizer import Update
 from torchnpn.training.recipe import half_cosine
 
-FIRST_AVERAGE, _SECOND, _STEP = "exp_avg", "exp_avg_sq", "step"  # torch's names in the state of Adam
+AVERAGES = FIRST_AVERAGE, _ = "exp_avg", "exp_avg_sq"  # torch's names in the state of Adam
 _HOW = ("params", "capturable", "differentiable", "foreach", "fused")  # entries of a group that say how, not what
 
 
@@ -34,6 +33,14 @@ Places = Mapping[int, list[Place]]
 """By the id of what is optimized, the parameters that it is: itself, or those that lie in it one after the other."""
 
 
+class Averages(NamedTuple):
+    """Adam's averages of one parameter, in the memory of the engine that has them."""
+
+    parameter: Tensor
+    exp_avg: Tensor  # of the gradient, of the parameter's shape
+    exp_avg_sq: Tensor  # of its square
+
+
 class OptimizerState(NamedTuple):
     """What a checkpoint holds of an optimizer."""
 
@@ -41,54 +48,17 @@ class OptimizerState(NamedTuple):
     settings: Any = None  # plain values of torch's groups and scheduler; None where averages are all
 
 
-def places_of(**modules: nn.Module) -> dict[int, list[Place]]:
-    """The places of all parameters, each named after its module."""
-    return {
-        id(p): [Place(f"{key}.{name}", p.shape)]
-        for key, module in modules.items()
-        for name, p in module.named_parameters()
-    }
+def places_of(learnt: nn.Module) -> dict[int, list[Place]]:
+    """The places of all parameters."""
+    return {id(p): [Place(name, p.shape)] for name, p in learnt.named_parameters()}
 
 
-def state_of(update: Update, places: Places) -> OptimizerState:
-    """The state in its one form.
+def state_of_torch(optimizer: Optimizer, scheduler: LRScheduler | None, places: Places) -> OptimizerState:
+    """Of an optimizer of torch.
 
     Raises:
-        TypeError: If an optimizer or a scheduler holds anything but tensors and plain values.
+        TypeError: If it or its scheduler holds anything but tensors and plain values.
     """
-    if update.optimizer is not None:
-        return _of_torch(update.optimizer, update.scheduler, places)
-    return OptimizerState(
-        {
-            f"{places[id(one.parameter)][0].name}/{word}": part
-            for one in update.averages
-            for word, part in ((FIRST_AVERAGE, one.first), (_SECOND, one.second))
-        }
-    )
-
-
-def load_(update: Update, state: OptimizerState, places: Places, taken: int, total: int) -> None:
-    """Fill the state of an update, in place.
-
-    Args:
-        update: Made for the same recipe.
-        state: Of an update of whatever kind.
-        places: Of the parameters.
-        taken: Steps that were taken.
-        total: Steps of all of training.
-
-    Raises:
-        ValueError: If the state is that of another optimizer or of other parameters.
-    """
-    if update.optimizer is not None:
-        _load_torch_(update.optimizer, update.scheduler, state, places, taken, total)
-        return
-    for one in update.averages:
-        for word, place in ((FIRST_AVERAGE, one.first), (_SECOND, one.second)):
-            place.copy_(_stored(state.tensors, places[id(one.parameter)][0], word))
-
-
-def _of_torch(optimizer: Optimizer, scheduler: LRScheduler | None, places: Places) -> OptimizerState:
     tensors: dict[str, Tensor] = {}
     values: dict[str, Any] = {}
     for parameter, entries in optimizer.state.items():
@@ -109,25 +79,29 @@ def _settings(optimizer: Optimizer, scheduler: LRScheduler | None, values: dict[
     return _plain({"values": values, "groups": groups, "scheduler": scheduled})
 
 
-def _load_torch_(
+def load_torch_(
     optimizer: Optimizer, scheduler: LRScheduler | None, state: OptimizerState, places: Places, taken: int, total: int
 ) -> None:
+    """Fill an optimizer that was made for the same recipe."""
     settings = None if state.settings is None else _restored(state.settings)
     stored = state.tensors if settings is None else {**state.tensors, **settings["values"]}
-    _check_shapes(stored, [place for parameter in _parameters(optimizer) for place in places[id(parameter)]])
+    parameters = [parameter for group in optimizer.param_groups for parameter in group["params"]]
+    _check_shapes(stored, [place for parameter in parameters for place in places[id(parameter)]])
     entries: dict[int, dict[str, Any]] = {}
-    for index, parameter in enumerate(_parameters(optimizer)):
+    for index, parameter in enumerate(parameters):
         here = places[id(parameter)]
         words = [name.removeprefix(f"{here[0].name}/") for name in stored if name.startswith(f"{here[0].name}/")]
         if words:
             entries[index] = {word: _gathered(stored, here, word, parameter) for word in words}
             if settings is None:  # of an engine that counts steps for all parameters at once
-                entries[index][_STEP] = torch.tensor(float(taken))
+                entries[index]["step"] = torch.tensor(float(taken))
     optimizer.load_state_dict({**optimizer.state_dict(), "state": entries})
     if settings is not None:
         fresh = _restored(_settings(optimizer, scheduler, {}))
         _check_alike({**settings, "values": {}}, fresh)
-        _load_groups_(optimizer, settings["groups"])
+        for group, values in zip(optimizer.param_groups, settings["groups"], strict=True):
+            own = {word: group[word].fill_(v) for word, v in values.items() if isinstance(group[word], Tensor)}
+            group.update({**values, **own})
         if scheduler is not None:
             scheduler.load_state_dict(settings["scheduler"])
     elif scheduler is not None:
@@ -137,19 +111,16 @@ def _load_torch_(
 def _gathered(stored: Mapping[str, Any], places: list[Place], word: str, parameter: Tensor) -> Any:
     """One entry of the state of what is optimized, from those of the parameters that it is."""
     first = stored[f"{places[0].name}/{word}"]
-    if not isinstance(first, Tensor) or first.shape != places[0].shape:
-        if word in (FIRST_AVERAGE, _SECOND):
-            raise ValueError(f"{places[0].name}/{word} should hold numbers of shape {list(places[0].shape)}")
+    whole = isinstance(first, Tensor) and first.shape == places[0].shape
+    if word not in AVERAGES and (not whole or (first.dim() == 0 and len(places) > 1)):
         return first
-    if first.dim() == 0 and len(places) > 1:
-        return first
-    return torch.cat([_stored(stored, place, word).reshape(-1) for place in places]).view(parameter.shape)
+    return torch.cat([stored_tensor(stored, place, word).reshape(-1) for place in places]).view(parameter.shape)
 
 
 def _check_shapes(stored: Mapping[str, Any], places: list[Place]) -> None:
     """Raise unless each entry is of a parameter, and of one kind for all of them, such as its shape or a number."""
     shapes, words = dict(places), defaultdict[str, set[str]](set)
-    kinds: dict[str, set[str]] = {FIRST_AVERAGE: {"shape"}, _SECOND: {"shape"}, _STEP: {"number"}}
+    kinds: dict[str, set[str]] = {word: {"shape"} for word in AVERAGES} | {"step": {"number"}}
     for name, value in stored.items():
         owner, _, word = name.rpartition("/")
         if owner not in shapes:
@@ -164,7 +135,7 @@ def _check_shapes(stored: Mapping[str, Any], places: list[Place]) -> None:
         raise ValueError(f"the optimizer's entries {', '.join(different)[:80]} are of wrong shapes")
 
 
-def _stored(tensors: Mapping[str, Any], place: Place, word: str) -> Tensor:
+def stored_tensor(tensors: Mapping[str, Any], place: Place, word: str) -> Tensor:
     """One tensor of the state; zeros of a parameter that never had a gradient."""
     found = tensors.get(f"{place.name}/{word}")
     if found is None:
@@ -189,15 +160,6 @@ def _check_alike(stored: Any, fresh: Any) -> None:
             _check_alike(mine, one)
 
 
-def _load_groups_(optimizer: Optimizer, groups: list[dict[str, Any]]) -> None:
-    for group, stored in zip(optimizer.param_groups, groups, strict=True):
-        for word, value in stored.items():
-            if isinstance(group[word], Tensor):
-                group[word].fill_(value)
-            else:
-                group[word] = value
-
-
 def _load_cosine_(optimizer: Optimizer, scheduler: LRScheduler, taken: int, total: int) -> None:
     """The recipe's default scheduler after so many steps."""
     share = float(half_cosine(taken, total))
@@ -205,10 +167,6 @@ def _load_cosine_(optimizer: Optimizer, scheduler: LRScheduler, taken: int, tota
         group["lr"] = base * share
     scheduler.last_epoch = taken
     scheduler._last_lr = [group["lr"] for group in optimizer.param_groups]
-
-
-def _parameters(optimizer: Optimizer) -> list[Tensor]:
-    return [parameter for group in optimizer.param_groups for parameter in group["params"]]
 
 
 def _plain(value: Any) -> Any:

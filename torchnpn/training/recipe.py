@@ -7,7 +7,7 @@ import numbers
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Protocol
 
 import numpy as np
 import torch
@@ -18,15 +18,7 @@ from torch.optim.lr_scheduler import LRScheduler
 
 from torchnpn.kernels import checked_precision
 
-
-class AdamSettings(NamedTuple):
-    """Decay of the two averages, and the smallest divisor."""
-
-    betas: tuple[float, float] = (0.9, 0.99)
-    epsilon: float = 1e-8
-
-
-ADAM = AdamSettings()
+ADAM = 0.9, 0.99, 1e-8  # decay of the two averages, and the smallest divisor
 
 
 class Ramp(Protocol):
@@ -52,7 +44,7 @@ def geometric_ramp(start: Any = 0.01, stop: Any = 1.0, until: float = 0.8) -> Ra
 
 def adam(parameters: Iterable[Tensor], lr: float) -> Optimizer:
     """Adam with β₂ = 0.99, in torch's fused form."""
-    return torch.optim.Adam(parameters, lr, betas=ADAM.betas, eps=ADAM.epsilon, fused=True)
+    return torch.optim.Adam(parameters, lr, betas=ADAM[:2], eps=ADAM[2], fused=True)
 
 
 def half_cosine(taken: Any, total: int) -> Any:
@@ -134,7 +126,7 @@ def adam_rates(recipe: Recipe, steps: int, taken: NDArray[np.int64]) -> tuple[ND
 
     lr · ½ (1 + cos(π t/T))/(1 - β₁^(t+1)) and 1/√(1 - β₂^(t+1)); without a scheduler the cosine is left out.
     """
-    b1, b2 = ADAM.betas
+    b1, b2, _ = ADAM
     t = taken.astype(np.float64)
     share = 1.0 if recipe.scheduler is None else half_cosine(t, recipe.epochs * steps)
     rate = np.asarray(recipe.learning_rate, dtype=np.float64) * share

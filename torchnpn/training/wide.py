@@ -29,8 +29,6 @@ _LEAST = 256  # outputs at a time
 
 
 class WeightedLoss(NamedTuple):
-    """Loss of a batch."""
-
     total: Tensor  # Σ share · loss over rows and replicas: what to differentiate
     rows: Tensor  # (*replicas, batch): loss of each row, to be read
 
@@ -82,16 +80,12 @@ def wide_loss(
 
     Args:
         a: Input of the layer, (*replicas, batch, in_features).
-        layer: With as many outputs as there are targets.
+        layer: The last of a network.
         likelihood: One that is `separable`.
-        y: Targets (batch, targets).
+        y: Targets (batch, targets), one for each output.
         share: (batch,) or (*replicas, batch), of each row in the sum.
         chunk: Outputs at a time; by default as many as fill a tensor of 2 MB, or on a GPU of 32 MB.
     """
-    if y.shape[-1] != layer.out_features:
-        raise ValueError(
-            f"wide_loss expects {layer.out_features} targets, one an output, got y of shape {tuple(y.shape)}."
-        )
     head, known = _Head(layer, likelihood), [part for part in a if part is not None]
     chunk = _chunk(a, layer) if chunk is None else chunk
     return WeightedLoss(*_Chunks.apply(head, y, share, chunk, len(known), *known, *head.parameters()))

@@ -64,9 +64,8 @@ class _Linear(torch.autograd.Function):
         W_s, b_s = W_v, b_v
         if ctx.variances is not None:
             W_s, b_s = (_variance(W_v), _variance(b_v)) if with_graph else ctx.variances
-        gradients = (backward_with_graph if with_graph else backward)(
-            a_m, a_s, W_m, W_s, g_m, g_s, ctx.needs_input_grad[:6]
-        )
+        known = a_m, a_s, W_m, W_s, g_m, g_s
+        gradients = (backward_with_graph if with_graph else backward)(known, ctx.needs_input_grad[:6])
         if ctx.variances is None:
             return *gradients, None
         by_log_std = _by_log_std_with_graph if with_graph else _by_log_std
@@ -106,29 +105,30 @@ def forward(
     return saturated_sum(o, None if b_m is None else Moments(b_m, b_s))  # type: ignore[return-value]
 
 
-def backward(
-    a_m: Tensor, a_s: Tensor | None, W_m: Tensor, W_s: Tensor, g_m: Tensor, g_s: Tensor, needs: tuple[bool, ...]
-) -> tuple[Tensor | None, ...]:
-    """Gradients by a_m, a_s, W_m, W_s, b_m, b_s; None where not needed."""
-    gradients = _backward(a_m, a_s, W_m, W_s, g_m, g_s, needs)
-    known = a_m, a_s, W_m, W_s, g_m, g_s
-    if careful_linear.is_finite(*gradients) or not careful_linear.can_help(*known):
-        return gradients
-    return _careful_backward(*known, needs)
+Tensors = tuple[Tensor | None, ...]  # a_m, a_s, W_m, W_s, g_m, g_s; or gradients by a_m, a_s, W_m, W_s, b_m, b_s
 
 
-def _careful_backward(
-    a_m: Tensor, a_s: Tensor | None, W_m: Tensor, W_s: Tensor, g_m: Tensor, g_s: Tensor, needs: tuple[bool, ...]
-) -> tuple[Tensor | None, ...]:
-    wide = torch.promote_types(W_m.dtype, torch.float32)
-    tensors = (None if x is None else x.to(wide) for x in (a_m, a_s, W_m, W_s, g_m, g_s))
-    careful = *careful_linear.backward(*tensors), *(careful_linear.total(g.to(wide), 0) for g in (g_m, g_s))  # type: ignore[arg-type]
-    return tuple(cast(x, W_m.dtype) if x is not None and need else None for x, need in zip(careful, needs, strict=True))
+def backward(known: Tensors, needs: tuple[bool, ...]) -> Tensors:
+    """The gradients; None where not needed."""
+    gradients = _backward(*known, needs)  # type: ignore[call-arg, arg-type]
+    return gradients if _are_sound(gradients, known) else _careful_backward(known, needs)
+
+
+def _are_sound(gradients: Tensors, known: Tensors) -> bool:
+    """Whether they are finite, or no care could make them so."""
+    return careful_linear.is_finite(*gradients) or not careful_linear.can_help(*known)
+
+
+def _careful_backward(known: Tensors, needs: tuple[bool, ...]) -> Tensors:
+    dtype = known[2].dtype  # type: ignore[union-attr]
+    wide = [None if x is None else x.to(torch.promote_types(dtype, torch.float32)) for x in known]
+    careful = *careful_linear.backward(*wide), *(careful_linear.total(g, 0) for g in wide[-2:])  # type: ignore[arg-type]
+    return tuple(cast(x, dtype) if x is not None and need else None for x, need in zip(careful, needs, strict=True))
 
 
 def _backward(
     a_m: Tensor, a_s: Tensor | None, W_m: Tensor, W_s: Tensor, g_m: Tensor, g_s: Tensor, needs: tuple[bool, ...]
-) -> tuple[Tensor | None, ...]:
+) -> Tensors:
     need_m, need_s, need_W_m, need_W_s, need_b_m, need_b_s = needs
     d_m = d_s = d_W_m = d_W_s = None
     if need_W_s:
@@ -144,36 +144,24 @@ def _backward(
     return d_m, d_s, d_W_m, d_W_s, g_m.sum(0) if need_b_m else None, g_s.sum(0) if need_b_s else None
 
 
-def backward_with_graph(
-    a_m: Tensor, a_s: Tensor | None, W_m: Tensor, W_s: Tensor, g_m: Tensor, g_s: Tensor, needs: tuple[bool, ...]
-) -> tuple[Tensor | None, ...]:
+def backward_with_graph(known: Tensors, needs: tuple[bool, ...]) -> Tensors:
     """The same gradients, by operations that autograd can go through once more; not where they overflow."""
-    known = tuple(None if x is None else entering(x) for x in (a_m, a_s, W_m, W_s, g_m, g_s))
-    gradients = _backward_with_graph(*known, needs)  # type: ignore[call-arg, arg-type]
-    if careful_linear.is_finite(*gradients) or not careful_linear.can_help(*known):
-        return gradients
-    careful: tuple[Tensor | None, ...] = _careful_once(None, *known, needs)
-    return careful
+    known = tuple(None if x is None else entering(x) for x in known)
+    found = zip(_backward_with_graph(*known), needs, strict=True)  # type: ignore[arg-type]
+    gradients = tuple(gradient if need else None for gradient, need in found)
+    return gradients if _are_sound(gradients, known) else _careful_once(None, *known, needs)
 
 
-_careful_once = careful_linear.once(lambda _, *known: _careful_backward(*known))
+_careful_once = careful_linear.once(lambda _, *arguments: _careful_backward(arguments[:-1], arguments[-1]))
 
 
 def _backward_with_graph(
-    a_m: Tensor, a_s: Tensor | None, W_m: Tensor, W_s: Tensor, g_m: Tensor, g_s: Tensor, needs: tuple[bool, ...]
-) -> tuple[Tensor | None, ...]:
+    a_m: Tensor, a_s: Tensor | None, W_m: Tensor, W_s: Tensor, g_m: Tensor, g_s: Tensor
+) -> tuple[Tensor, ...]:
     v, q, d_W_m = g_s @ W_s, a_m * a_m, g_m.T @ a_m
     if a_s is not None:
         q, d_W_m = q + a_s, d_W_m + 2 * W_m * (g_s.T @ a_s)
-    gradients = (
-        g_m @ W_m + 2 * a_m * v,
-        v + g_s @ (W_m * W_m),
-        d_W_m,
-        g_s.T @ q,
-        g_m.sum(0),
-        g_s.sum(0),
-    )
-    return tuple(gradient if need else None for gradient, need in zip(gradients, needs, strict=True))
+    return g_m @ W_m + 2 * a_m * v, v + g_s @ (W_m * W_m), d_W_m, g_s.T @ q, g_m.sum(0), g_s.sum(0)
 
 
 def _squared(W: Tensor) -> Tensor:

@@ -169,21 +169,22 @@ def _add_node(p, q, std, z, w, first, second):
 
 
 @triton.jit
-def _add_component(m, s, t, p, P, P_1):
+def _add_component(m, s, t, p, P, P_1, P_2, P_3):
     a = 1 / tl.sqrt(s + 1 / (t * t))
     y = _limited(a * m)
     density = _density(y)
-    return P + _cdf(y, density) * p, P_1 + a * density * p
+    slope = a * density * p
+    return P + _cdf(y, density) * p, P_1 + slope, P_2 - slope * a * y, P_3 + slope * a * a * (y * y - 1)
 
 
 @triton.jit
 def _mixture(m, s):
-    P, P_1 = tl.zeros_like(m), tl.zeros_like(m)
-    P, P_1 = _add_component(m, s, T0, P0, P, P_1)
-    P, P_1 = _add_component(m, s, T1, P1, P, P_1)
-    P, P_1 = _add_component(m, s, T2, P2, P, P_1)
-    P, P_1 = _add_component(m, s, T3, P3, P, P_1)
-    return P, P_1
+    P, P_1, P_2, P_3 = tl.zeros_like(m), tl.zeros_like(m), tl.zeros_like(m), tl.zeros_like(m)
+    P, P_1, P_2, P_3 = _add_component(m, s, T0, P0, P, P_1, P_2, P_3)
+    P, P_1, P_2, P_3 = _add_component(m, s, T1, P1, P, P_1, P_2, P_3)
+    P, P_1, P_2, P_3 = _add_component(m, s, T2, P2, P, P_1, P_2, P_3)
+    P, P_1, P_2, P_3 = _add_component(m, s, T3, P3, P, P_1, P_2, P_3)
+    return P, P_1, P_2, P_3
 
 
 @triton.jit
@@ -207,8 +208,8 @@ def _sigmoid_values(n, s):
     half = -0.5 * _expm1(n) / (1 + e)  # ½ - σ(n)
 
     tail = n < -s_wide
-    P, P_1 = _mixture(tl.where(tail, -n - s_wide, n), s_wide)
-    Q, Q_1 = _mixture(-n - 2 * s_wide, s_wide)
+    P, P_1, _, _ = _mixture(tl.where(tail, -n - s_wide, n), s_wide)
+    Q, Q_1, _, _ = _mixture(-n - 2 * s_wide, s_wide)
     T = tl.exp(tl.where(tail, n + 0.5 * s_wide, 0.0))
     U = tl.exp(tl.where(tail, 2 * (n + s_wide), 0.0))
     lower = T * P
@@ -234,25 +235,6 @@ def _add_node_slopes(p, q, std, z, w, d_, f1_, f2_, d_f1, d_f2, f1_f1):
 
 
 @triton.jit
-def _add_component_slopes(m, s, t, p, P, P_1, P_2, P_3):
-    a = 1 / tl.sqrt(s + 1 / (t * t))
-    y = _limited(a * m)
-    density = _density(y)
-    slope = a * density * p
-    return P + _cdf(y, density) * p, P_1 + slope, P_2 - slope * a * y, P_3 + slope * a * a * (y * y - 1)
-
-
-@triton.jit
-def _mixture_slopes(m, s):
-    P, P_1, P_2, P_3 = tl.zeros_like(m), tl.zeros_like(m), tl.zeros_like(m), tl.zeros_like(m)
-    P, P_1, P_2, P_3 = _add_component_slopes(m, s, T0, P0, P, P_1, P_2, P_3)
-    P, P_1, P_2, P_3 = _add_component_slopes(m, s, T1, P1, P, P_1, P_2, P_3)
-    P, P_1, P_2, P_3 = _add_component_slopes(m, s, T2, P2, P, P_1, P_2, P_3)
-    P, P_1, P_2, P_3 = _add_component_slopes(m, s, T3, P3, P, P_1, P_2, P_3)
-    return P, P_1, P_2, P_3
-
-
-@triton.jit
 def _sigmoid_partials(n, s):
     """The four partial derivatives of E σ and Var σ for n ≤ 0."""
     s_narrow, s_wide = tl.where(s > SWITCH, SWITCH, s), tl.where(s < SWITCH, SWITCH, s)  # NaN stays NaN in both
@@ -268,8 +250,8 @@ def _sigmoid_partials(n, s):
     d, f1, f2, d_f1, d_f2, f1_f1 = _add_node_slopes(p, q, std, Z6, W6, d, f1, f2, d_f1, d_f2, f1_f1)
 
     tail, wide = n < -s_wide, s > SWITCH
-    P, P_1, P_2, P_3 = _mixture_slopes(tl.where(tail, -n - s_wide, n), s_wide)
-    Q, Q_1, Q_2, Q_3 = _mixture_slopes(-n - 2 * s_wide, s_wide)
+    P, P_1, P_2, P_3 = _mixture(tl.where(tail, -n - s_wide, n), s_wide)
+    Q, Q_1, Q_2, Q_3 = _mixture(-n - 2 * s_wide, s_wide)
     T = tl.exp(tl.where(tail, n + 0.5 * s_wide, 0.0))
     U = tl.exp(tl.where(tail, 2 * (n + s_wide), 0.0))
     q_0, q_1, q_2 = Q - Q_1, Q_1 - Q_2, Q_2 - Q_3

@@ -7,14 +7,14 @@ that sums it goes on to the KL and to Adam. Between the layers only activations 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 
 from torchnpn.kernels.triton import layer, update
 from torchnpn.kernels.triton.signals import Activation, Drop, Forward, Gradient, Precision, Signal, Weights
-from torchnpn.kernels.triton.step import Lookup, gather, softmax_layer
+from torchnpn.kernels.triton.step import gather, softmax_layer
 
 
 class Layer(NamedTuple):
@@ -28,25 +28,12 @@ class Layer(NamedTuple):
     dropout: float
 
 
-class Plan(Protocol):
-    """The rows of all steps of an epoch, on the device: see `training.epoch.DevicePlan`."""
-
-    order: Tensor
-    share: Tensor
-    schedule: Tensor
-    losses: Tensor
-    cursor: Tensor
-    following: Tensor
-    seed: Tensor
-    batch: int
-
-
 class TritonChain:
     """The operations of a step, in the memory of the modules' own parameters.
 
     Args:
         x: Means and variances of all rows, (rows, in); no variances for points.
-        plan: Which of them belong to which step.
+        plan: Which of them belong to which step: a `training.epoch.DevicePlan`.
         dropout: On the inputs.
         layers: In order.
         prior: Precision of an isotropic Gaussian, "empirical" for `priors.EmpiricalBayes`, or None.
@@ -61,7 +48,7 @@ class TritonChain:
     def __init__(
         self,
         x: tuple[Tensor, Tensor | None],
-        plan: Plan,
+        plan: Any,
         dropout: float,
         layers: Sequence[Layer],
         prior: float | str | None,
@@ -74,8 +61,7 @@ class TritonChain:
         mean, variance = x
         self._x = mean.contiguous()[None], None if variance is None else variance.expand_as(mean).contiguous()[None]
         self._plan, self._precision, self._labels, self._loss, self._beside = plan, precision, labels, loss, beside
-        self._lookup = Lookup(plan.order, plan.cursor, plan.following, plan.batch)
-        self._lookup_only = self._lookup._replace(following=torch.zeros_like(plan.following))
+        self._not_following = torch.zeros_like(plan.following)
         rates = [dropout, *(one.dropout for one in layers)]
         self._drops = [Drop(p, plan.seed, plan.cursor, salt) if p else None for salt, p in enumerate(rates)]
         self._acts = [Activation(one.activation) for one in layers]
@@ -103,11 +89,11 @@ class TritonChain:
 
     def gather(self, dropout: bool) -> Signal:
         """The rows of the step under way."""
-        return gather(*self._x, self._lookup, self._drops[0] if dropout else None, self._precision)
+        return gather(*self._x, self._plan, self._drops[0] if dropout else None, self._precision)
 
     def moved(self, a: Signal, shift: Tensor) -> Signal:
         """Rows that are moved against their targets, then dropped."""
-        return gather(*self._x, self._lookup, self._drops[0], self._precision, shift)
+        return gather(*self._x, self._plan, self._drops[0], self._precision, shift)
 
     def forward(self, i: int, a: Signal, dropout: bool) -> Forward:
         """Hidden layer i."""
@@ -118,8 +104,8 @@ class TritonChain:
         """The last layer and the loss; gradients by its o. Where it is not learning, the step is not over with it."""
         w, act, precision = self.weights[-1], self._acts[-1], self._precision
         if self._labels is not None:
-            lookup = self._lookup if learning else self._lookup_only
-            return softmax_layer(a, w, self._labels[None], self._plan.share, lookup, self._plan.losses, precision)
+            following = self._plan.following if learning else self._not_following
+            return softmax_layer(a, w, self._labels[None], self._plan, following, precision)
         o = layer.forward(a, w, act, last=True, precision=precision)
         assert o.a.s is not None
         g_m, g_s = self._loss(o.a.m, o.a.s, learning)

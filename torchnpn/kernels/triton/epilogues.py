@@ -32,6 +32,16 @@ def dropout_scale(seed, cursor, replica, salt, rows, columns, width, height, p):
 
 
 @triton.jit
+def own_tile(N, BM: tl.constexpr, BN: tl.constexpr):
+    """The replica, the rows and the columns, of N, that a program is for."""
+    replica = tl.program_id(1).to(tl.int64)
+    tiles = tl.cdiv(N, BN)
+    rows = (tl.program_id(0) // tiles) * BM + tl.arange(0, BM)
+    columns = (tl.program_id(0) % tiles) * BN + tl.arange(0, BN)
+    return replica, rows, columns
+
+
+@triton.jit
 def with_bias(mean, variance, b_m, b_v, replica, columns, N, LOG_STD: tl.constexpr):
     """A tile of a Wᵀ, and b."""
     bias = replica * N + columns
@@ -149,10 +159,7 @@ def finish_forward_kernel(
     PAIR: tl.constexpr, BM: tl.constexpr, BN: tl.constexpr,
 ):  # fmt: skip
     """Bias (added to o in place), activation, dropout; the output, and its pair for the layer above."""
-    replica = tl.program_id(1).to(tl.int64)
-    tiles = tl.cdiv(N, BN)
-    rows = (tl.program_id(0) // tiles) * BM + tl.arange(0, BM)
-    columns = (tl.program_id(0) % tiles) * BN + tl.arange(0, BN)
+    replica, rows, columns = own_tile(N, BM, BN)
     inside = (rows[:, None] < M) & (columns[None, :] < N)
     at = (replica * M + rows[:, None]) * N + columns[None, :]
     mean, variance = tl.load(o_m + at, mask=inside, other=0.0), tl.load(o_s + at, mask=inside, other=1.0)
@@ -173,10 +180,7 @@ def finish_input_gradient_kernel(
     ACT: tl.constexpr, DROP: tl.constexpr, BM: tl.constexpr, BK: tl.constexpr,
 ):  # fmt: skip
     """From g_m W_m and [g_s W_s | g_s W_m²] to the gradients by a, and through what made it down to its own o."""
-    replica = tl.program_id(1).to(tl.int64)
-    tiles = tl.cdiv(K, BK)
-    rows = (tl.program_id(0) // tiles) * BM + tl.arange(0, BM)
-    columns = (tl.program_id(0) % tiles) * BK + tl.arange(0, BK)
+    replica, rows, columns = own_tile(K, BM, BK)
     inside = (rows[:, None] < M) & (columns[None, :] < K)
     at = (replica * M + rows[:, None]) * K + columns[None, :]
     both = (replica * M + rows[:, None]) * 2 * K + columns[None, :]

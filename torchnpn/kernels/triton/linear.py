@@ -29,9 +29,7 @@ def linear(
 def network(a: Moments, layers: Sequence[tuple[Any, Any, str]], precision: Precision) -> Moments:
     """See `kernels.network`."""
     replicas = layers[0][0].free[0].shape[:-2]
-    signal = layer.point_or_random(
-        _flat(a.mean, 2), None if a.variance is None else _flat(a.variance.expand_as(a.mean), 2), precision
-    )
+    signal = _signal(*a, precision)
     for i, (weight, bias, name) in enumerate(layers):
         w = _cached_weights(weight, bias, not signal.random, precision)
         last = i == len(layers) - 1
@@ -62,7 +60,7 @@ class _Linear(torch.autograd.Function):
     def forward(ctx: Any, *arguments: Any) -> tuple[Tensor, Tensor]:
         *tensors, act, precision, log_std = arguments
         a_m, a_s, W_m, W_v, b_m, b_v = tensors
-        a = layer.point_or_random(_flat(a_m, 2), None if a_s is None else _flat(a_s.expand_as(a_m), 2), precision)
+        a = _signal(a_m, a_s, precision)
         b_m, b_v = (None, None) if b_m is None else (_flat(b_m, 1), _flat(b_v, 1))
         w = layer.weights(_flat(W_m, 2), _flat(W_v, 2), b_m, b_v, log_std, a_s is None, precision)
         layer.fill_pair_(w)
@@ -107,6 +105,10 @@ class _Activation(torch.autograd.Function):
         m, s = ctx.saved_tensors
         d_m, d_s = layer.activation_gradient(m, s, g_m.contiguous(), g_s.contiguous(), ctx.act)
         return d_m, d_s, None
+
+
+def _signal(a_m: Tensor, a_s: Tensor | None, precision: Precision) -> Signal:
+    return layer.point_or_random(_flat(a_m, 2), None if a_s is None else _flat(a_s.expand_as(a_m), 2), precision)
 
 
 def _flat(t: Tensor, dims: int) -> Tensor:

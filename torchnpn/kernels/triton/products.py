@@ -16,7 +16,7 @@ from __future__ import annotations
 import triton
 import triton.language as tl
 
-from torchnpn.kernels.triton.epilogues import end_forward, end_input_gradient, with_bias
+from torchnpn.kernels.triton.epilogues import end_forward, end_input_gradient, own_tile, with_bias
 
 
 @triton.jit
@@ -60,10 +60,7 @@ def forward_kernel(
     BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr,
 ):  # fmt: skip
     """a' = f(a Wᵀ + b)."""
-    replica = tl.program_id(1).to(tl.int64)
-    tiles = tl.cdiv(N, BN)
-    rows = (tl.program_id(0) // tiles) * BM + tl.arange(0, BM)
-    columns = (tl.program_id(0) % tiles) * BN + tl.arange(0, BN)
+    replica, rows, columns = own_tile(N, BM, BN)
     mean, variance = linear_tile(
         a_m, A, W_m, P, b_m, b_v, replica, rows, columns, M, N, K, stride_a,
         HAS_S, HAS_B, LOG_STD, PRECISION, BM, BN, BK,
@@ -87,10 +84,7 @@ def input_gradient_kernel(
     BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr,
 ):  # fmt: skip
     """Gradients by a random input a, and through the dropout and the activation that made it, down to its own o."""
-    replica = tl.program_id(1).to(tl.int64)
-    tiles = tl.cdiv(K, BK)
-    rows = (tl.program_id(0) // tiles) * BM + tl.arange(0, BM)
-    columns = (tl.program_id(0) % tiles) * BK + tl.arange(0, BK)
+    replica, rows, columns = own_tile(K, BM, BK)
     g = (replica * M + rows[:, None]) * N
     W_m += replica * N * K
     P += replica * N * K * 2
@@ -121,10 +115,7 @@ def weight_products_kernel(
     BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr,
 ):  # fmt: skip
     """g_mᵀ a_m and g_sᵀ A."""
-    replica = tl.program_id(1).to(tl.int64)
-    tiles = tl.cdiv(K, BK)
-    rows = (tl.program_id(0) // tiles) * BN + tl.arange(0, BN)
-    columns = (tl.program_id(0) % tiles) * BK + tl.arange(0, BK)
+    replica, rows, columns = own_tile(K, BN, BK)
     halves = 2 if HAS_S else 1
     a_m += replica * stride_a
     A += replica * stride_a * halves

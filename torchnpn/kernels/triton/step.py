@@ -1,7 +1,7 @@
 """What a training step does besides its layers: fetch rows, compute the loss of class labels.
 
-`cursor` (replicas,) has the number of the step under way, `following` that of the next: so no kernel reads what it
-writes. `order` (replicas, steps · batch) has the rows in the order of their
+Of the plan, a `training.epoch.DevicePlan`: `cursor` (replicas,) has the number of the step under way, `following` that
+of the next: so no kernel reads what it writes. `order` (replicas, steps · batch) has the rows in the order of their
 use; `share` (replicas, steps · batch) is the share of each in the loss of its batch, zero beyond the last row.
 """
 
@@ -9,7 +9,7 @@ use; `share` (replicas, steps · batch) is the share of each in the loss of its 
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any
 
 import torch
 import triton
@@ -19,15 +19,6 @@ from torch import Tensor
 from torchnpn.kernels.triton.epilogues import dropout_scale
 from torchnpn.kernels.triton.products import linear_tile
 from torchnpn.kernels.triton.signals import FAST, Drop, Gradient, Precision, Signal, Weights, pointer
-
-
-class Lookup(NamedTuple):
-    """Which rows of the data belong to the step under way."""
-
-    order: Tensor  # (R, steps · batch)
-    cursor: Tensor
-    following: Tensor
-    batch: int
 
 
 @triton.jit
@@ -72,19 +63,19 @@ def _gather_kernel(
 def gather(
     x_m: Tensor,
     x_s: Tensor | None,
-    lookup: Lookup,
+    plan: Any,
     drop: Drop | None = None,
     precision: Precision = FAST,
     shift: Tensor | None = None,
 ) -> Signal:
     """The rows of this step, (R or 1, rows, in) -> (R, batch, in); moved by `shift`, then dropped, where asked for."""
-    R, length = lookup.order.shape
-    K, batch = x_m.shape[-1], lookup.batch
+    R, length = plan.order.shape
+    K, batch = x_m.shape[-1], plan.batch
     out_m = x_m.new_empty(R, batch, K)
     pair = x_m.new_empty(R, batch, K if x_s is None else 2 * K, dtype=precision.variance)
-    seed, p, salt = (lookup.cursor, 0.0, 0) if drop is None else (drop.seed, drop.p, drop.salt)
+    seed, p, salt = (plan.cursor, 0.0, 0) if drop is None else (drop.seed, drop.p, drop.salt)
     _gather_kernel[(triton.cdiv(batch, 8) * triton.cdiv(K, 128), R)](
-        x_m, pointer(x_s, x_m), pointer(shift, x_m), lookup.order, lookup.cursor, lookup.following, out_m, pair, seed,
+        x_m, pointer(x_s, x_m), pointer(shift, x_m), plan.order, plan.cursor, plan.following, out_m, pair, seed,
         batch, K, length, 0 if len(x_m) == 1 else x_m.shape[1] * K, p, salt,
         HAS_S=x_s is not None, SHIFT=shift is not None, DROP=drop is not None, BM=8, BK=128,
     )  # fmt: skip
@@ -127,24 +118,19 @@ def _softmax_layer_kernel(
 MOST_CLASSES = 128
 
 
-def softmax_layer(
-    a: Signal,
-    w: Weights,
-    y: Tensor,
-    share: Tensor,
-    lookup: Lookup,
-    losses: Tensor,
-    precision: Precision = FAST,
-) -> Gradient:
-    """The last layer and `ScaledSoftmax` of labels y (R or 1, rows): gradients by o; share · loss goes to `losses`."""
+def softmax_layer(a: Signal, w: Weights, y: Tensor, plan: Any, following: Tensor, precision: Precision) -> Gradient:
+    """The last layer and `ScaledSoftmax` of labels y (R or 1, rows): gradients by o; share · loss goes to the plan.
+
+    The step that comes next is written to `following`.
+    """
     R, N, K = w.W_m.shape
     M = a.m.shape[-2]
     BN = max(16, triton.next_power_of_2(N))
     g_m = a.m.new_empty(R, M, N)
     g_s = torch.empty_like(g_m, dtype=precision.variance)
     _softmax_layer_kernel[(triton.cdiv(M, 16), R)](
-        a.m, a.pair, w.W_m, w.pair, w.b_m, w.b_v, y, lookup.order, share, lookup.cursor, lookup.following, g_m, g_s,
-        losses, M, N, K, 0 if len(a.m) == 1 else M * K, lookup.order.shape[1], 0 if len(y) == 1 else y.shape[1],
+        a.m, a.pair, w.W_m, w.pair, w.b_m, w.b_v, y, plan.order, plan.share, plan.cursor, following, g_m, g_s,
+        plan.losses, M, N, K, 0 if len(a.m) == 1 else M * K, plan.order.shape[1], 0 if len(y) == 1 else y.shape[1],
         HAS_S=a.random, HAS_B=w.b_m is not None, LOG_STD=w.log_std, PRECISION=precision.mean,
         BM=16, BN=BN, BK=128 if BN <= 32 else 64, num_warps=4, num_stages=3,
     )  # fmt: skip

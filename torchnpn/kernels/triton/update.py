@@ -47,8 +47,7 @@ def update_(g: Gradient, a: Signal, w: Weights, adam: Adam, penalty: Penalty, pr
     parts = sums = penalty.sums
     if sums is not None and R * sums.shape[2] > _MOST_PARTS:
         sums = sums.sum(2, keepdim=True)
-    BN, BK = _update_tile(R)
-    tiles_n, tiles = triton.cdiv(N, BN), triton.cdiv(N, BN) * triton.cdiv(K, BK)
+    BN, BK, tiles_n, tiles = _tiling(R, N, K)
     biases = 0 if w.b_m is None else triton.cdiv(N, BK)
     update_kernel[(tiles + biases, R)](
         by_m, by_pair, g.m, g.s, w.W_m, w.W_v, w.pair, pointer(w.b_m, w.W_m), pointer(w.b_v, w.W_m), adam.W, adam.b,
@@ -59,16 +58,16 @@ def update_(g: Gradient, a: Signal, w: Weights, adam: Adam, penalty: Penalty, pr
     )  # fmt: skip
 
 
-def _update_tile(R: int) -> tuple[int, int]:
-    """Outputs and inputs of a tile of weights in the update."""
-    return (32, 32) if R < 8 else (16, 64)
+def _tiling(R: int, N: int, K: int) -> tuple[int, int, int, int]:
+    """Outputs and inputs of a tile of weights in the update; how many tiles lie along the outputs, and in all."""
+    BN, BK = (32, 32) if R < 8 else (16, 64)
+    return BN, BK, triton.cdiv(N, BN), triton.cdiv(N, BN) * triton.cdiv(K, BK)
 
 
 def new_sums(w: Weights, kind: str) -> Tensor | None:
     """Memory for the Σ (m² + s) of empirical Bayes: two halves, taken in turns, with a part for each tile."""
     R, N, K = w.W_m.shape
-    BN, BK = _update_tile(R)
-    tiles_n, tiles = triton.cdiv(N, BN), triton.cdiv(N, BN) * triton.cdiv(K, BK)
+    _, _, tiles_n, tiles = _tiling(R, N, K)
     if kind == "inputs":
         return w.W_m.new_zeros(2, R, tiles_n, K)
     return w.W_m.new_zeros(2, R, tiles) if kind == "all" else None

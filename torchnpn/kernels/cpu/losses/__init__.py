@@ -7,28 +7,44 @@ likelihood, or numbers beyond float32: the caller then asks autograd. Tests hold
 """
 
 from torchnpn.kernels.cpu.losses.amounts import gamma, hurdle
-from torchnpn.kernels.cpu.losses.classes import scaled_softmax
+from torchnpn.kernels.cpu.losses.classes import ordered_classes, scaled_softmax
+from torchnpn.kernels.cpu.losses.durations import (
+    GUMBEL,
+    WeibullLimits,
+    censored,
+    normal_interval,
+    varying_normal_interval,
+    weibull,
+    weibull_interval,
+)
 from torchnpn.kernels.cpu.losses.gradient import ClosedForm, LossGradient
 from torchnpn.kernels.cpu.losses.heavy_tails import student_t, varying_student_t
 from torchnpn.kernels.cpu.losses.noise import gaussian, of_logarithm, varying_gaussian
-from torchnpn.kernels.cpu.losses.ordered import ordered_classes
-from torchnpn.kernels.cpu.losses.rates import CountLimits, counts, zero_inflated_counts
+from torchnpn.kernels.cpu.losses.rates import CountLimits, counts, with_offset, zero_inflated_counts
 from torchnpn.kernels.cpu.losses.shares import beta
 
 __all__ = [
+    "GUMBEL",
     "ClosedForm",
     "CountLimits",
     "LossGradient",
+    "WeibullLimits",
     "beta",
+    "censored",
     "counts",
     "gamma",
     "gaussian",
     "hurdle",
+    "normal_interval",
     "of_logarithm",
     "ordered_classes",
     "scaled_softmax",
     "student_t",
     "varying_gaussian",
+    "varying_normal_interval",
     "varying_student_t",
+    "weibull",
+    "weibull_interval",
+    "with_offset",
     "zero_inflated_counts",
 ]

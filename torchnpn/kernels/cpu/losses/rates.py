@@ -1,4 +1,4 @@
-"""Closed forms of losses of counts, with zeros of another sort or without."""
+"""Closed forms of losses of counts, with zeros of another sort or without, and of rates that an exposure multiplies."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy.special import digamma, gammaln, xlogy
 
-from torchnpn.kernels.cpu.losses.gradient import Array, LossGradient, drawn_back, of_parameter, within
+from torchnpn.kernels.cpu.losses.gradient import Array, ClosedForm, LossGradient, drawn_back, of_parameter, within
 from torchnpn.kernels.cpu.losses.sigmoids import folded_sigmoid
 
 _CANCELS = 1e-5  # below, two large terms of a gradient leave fewer digits than their limit has
@@ -133,3 +133,15 @@ def _log_prob_of_counts(y: Array, mean: Array, v: Array) -> tuple[Array, Array, 
     exact = n * n * (digamma(y + n) - digamma(n) - log_1_q) + n * by_log_mean
     by_v = np.where(v * (1 + y + mean) > _CANCELS, exact, 0.5 * (y - (y - mean) ** 2))
     return log_prob, by_log_mean, by_v
+
+
+def with_offset(closed: ClosedForm) -> ClosedForm:
+    """The loss `closed` of o₁ plus the last column of targets, by which its gradients do not change."""
+
+    def call(m: Array, s: Array, y: Array, share: Array, *learnt: Array) -> LossGradient | None:
+        targets = y.shape[-1] - 1
+        shifted = m.copy()
+        shifted[..., :targets] += y[..., targets:]
+        return closed(shifted, s, y[..., :targets], share, *learnt)
+
+    return call

@@ -1,4 +1,4 @@
-"""The machine that trains: its device, and its memory, into which a network must fit before anything is allocated."""
+"""The memory of the machine, into which a network must fit before anything is allocated."""
 
 from __future__ import annotations
 
@@ -6,41 +6,12 @@ import itertools
 import os
 from collections.abc import Sequence
 
-import torch
-
 MOST_WEIGHTS = 200_000_000
 """Weights of all members of an ensemble together; a network of that many trains for days."""
 _NUMBERS_PER_WEIGHT = 16  # mean and log standard deviation, each: itself, a gradient, two averages, a float64 copy, …
 _NUMBERS_PER_UNIT = 12  # moments of a unit for one row before and after its activation, and their gradients
 _BYTES = 4
 _USUAL_MEMORY = 16 << 30  # where the machine does not say
-
-
-def resolve_device(device: str | torch.device) -> torch.device:
-    """The device that a `device=` argument means."""
-    if isinstance(device, str) and device == "auto":
-        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
-    try:
-        place = torch.device(device)
-    except (RuntimeError, TypeError, ValueError, OverflowError):
-        raise ValueError(
-            f'device expects "auto", "cpu", "cuda" or another name of torch\'s, got {device!r:.80}.'
-        ) from None
-    if place.type == "cuda" and not torch.cuda.is_available():
-        raise ValueError(f'device="{place}" expects a GPU that torch can use, and there is none. Take device="auto".')
-    if not _computes(place):
-        raise ValueError(
-            f'device="{place}" expects a device that this torch computes on, got another. Take device="auto".'
-        )
-    return place
-
-
-def _computes(place: torch.device) -> bool:
-    """Whether tensors with numbers can be made there; on "meta" they have none."""
-    try:
-        return float(torch.zeros(1, device=place).sum()) == 0.0
-    except (RuntimeError, AssertionError, ImportError):  # torch's answers for devices that are not there
-        return False
 
 
 def check_network_size(sizes: Sequence[int], batch_size: int, members: int = 1) -> None:

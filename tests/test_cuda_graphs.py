@@ -5,7 +5,7 @@ import weakref
 
 import pytest
 
-from torchnpn.training import graph
+from torchnpn import _cuda
 
 
 class Node:
@@ -30,7 +30,7 @@ def enabled(request):
 
 def test_old_garbage_goes_before_and_new_garbage_stays(enabled):
     old = dead_cycle()
-    with graph.gc_paused():
+    with _cuda.gc_paused():
         assert old() is None
         new = dead_cycle()
         kept = [[] for _ in range(100_000)]  # as many new objects as would call the collector many times
@@ -39,6 +39,6 @@ def test_old_garbage_goes_before_and_new_garbage_stays(enabled):
 
 
 def test_the_collector_is_as_before_after_an_error(enabled):
-    with pytest.raises(ZeroDivisionError), graph.gc_paused():
+    with pytest.raises(ZeroDivisionError), _cuda.gc_paused():
         raise ZeroDivisionError
     assert gc.isenabled() == enabled
