@@ -26,6 +26,7 @@ if TYPE_CHECKING:
         NPNAutoencoder,
         NPNClassifier,
         NPNRegressor,
+        Pipeline,
         Predictive,
     )
     from torchnpn.io import load, save
@@ -44,6 +45,7 @@ __all__ = [
     "NPNAutoencoder",
     "NPNClassifier",
     "NPNRegressor",
+    "Pipeline",
     "Predictive",
     "Recipe",
     "censored",
@@ -70,7 +72,7 @@ __version__ = "0.1.0"
 _HOMES = {  # of the names that are not modules
     "censoring": ("censored", "interval_censored"),
     "documents": ("DocumentAutoencoder",),
-    "estimators": ("NPNAutoencoder", "NPNClassifier", "NPNRegressor", "Predictive"),
+    "estimators": ("NPNAutoencoder", "NPNClassifier", "NPNRegressor", "Pipeline", "Predictive"),
     "io": ("load", "save"),
     "links": ("LinkPredictor",),
     "logistic": ("BayesianLogisticRegression",),

@@ -229,7 +229,7 @@ def test_too_little_memory(folder, tmp_path, monkeypatch):
     def hungry(*_, **__):
         raise MemoryError
 
-    monkeypatch.setattr(tables, "load_rows", hungry)
+    monkeypatch.setattr(tables, "read_data", hungry)
     assert "--max-rows" in refused("fit", folder / "data.csv", "-t", "y", "-o", tmp_path / "m.npn")
 
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import torchnpn as npn
-from torchnpn import io
+from torchnpn import io, table_files
 
 FOLDER = Path(__file__).parent / "early_files"
 ANSWERS = dict(np.load(FOLDER / "answers.npz"))
@@ -50,6 +50,16 @@ def test_links(name, tmp_path):
     for model in (first, npn.load(tmp_path / "again.npn")):
         assert LINKS[name].items() <= model.get_params().items()
         np.testing.assert_allclose(model.predict_proba(ANSWERS["pairs"]), ANSWERS[name], rtol=1e-6)
+
+
+def test_a_model_of_the_command(tmp_path):
+    """Its columns have decimal commas; `command.csv` is what it predicted for them."""
+    first = npn.load(FOLDER / "command.npn")
+    npn.save(first, tmp_path / "again.npn")
+    (batch,) = table_files.open_table(FOLDER / "command.csv").batches()
+    for model in (first, npn.load(tmp_path / "again.npn")):
+        for name, values in model.predict(batch).items():
+            np.testing.assert_allclose(values, np.array(batch[name], float), rtol=1e-6)
 
 
 def test_logistic_regression():

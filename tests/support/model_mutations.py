@@ -7,6 +7,7 @@ import warnings
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pyarrow as pa
 import torch
 
@@ -23,6 +24,7 @@ from torchnpn import (
     nn,
     tables,
 )
+from torchnpn.columns import Category, Date, Number
 
 ODD: list[Any] = [
     None, True, False, 0, 1, 2, 3, -1, 0.0, -0.0, 0.5, 1e-300, 5e-324, 1e300, -1e300, 1.7e308, 1e38, 1e12, 1e5,
@@ -65,6 +67,8 @@ def models() -> dict[str, object]:
             "share regressor": NPNRegressor(family="beta", **fast).fit(X, 1 / (1 + np.exp(-y[:, 0]))),
             "two regressors": NPNRegressor(n_estimators=2, **fast).fit(X, y),
             "regressor of gaps": NPNRegressor(missing="conditional", **fast).fit(np.where(X > 1, np.nan, X), y[:, 0]),
+            "regressor of a frame": NPNRegressor(**fast).fit(_frame(), y[:, 0]),
+            "autoencoder of a frame": NPNAutoencoder(categorical_features=["code"], **fast).fit(_frame()),
             "classifier": NPNClassifier(**fast).fit(X, np.where(y[:, 0] > 0, "yes", "no")),
             "two classifiers": NPNClassifier(n_estimators=2, **fast).fit(X, np.digitize(y[:, 0], [-0.5, 0.5])),
             "autoencoder": NPNAutoencoder(**fast).fit(X),
@@ -77,8 +81,13 @@ def models() -> dict[str, object]:
         }  # fmt: skip
 
 
+def _frame() -> pd.DataFrame:
+    days = pd.date_range("2020-01-01", periods=20, freq="100D")
+    return pd.DataFrame({"x": np.linspace(-1, 1, 20), "c": ["a", "b"] * 10, "d": days, "code": [1, 2, 3, 4] * 5})
+
+
 def _table(estimator: Any, y: np.ndarray, described: tuple[Any, ...]) -> object:
-    schema = tables.Schema((tables.schema.Number("x", 0.0), tables.schema.Category("c", ("a", "b"), True)))
+    schema = tables.Schema((Number("x", 0.0), Category("c", ("a", "b"), True)))
     rows = pa.RecordBatch.from_pydict({"x": np.linspace(-1, 1, 20), "c": ["a", "b"] * 10})
     record = tables.Record("file.csv", 20, 5, (tables.record.Figure("NLL", 1.0, 2.0),))
     fitted = estimator.fit(schema.encode(rows), y.astype(int) if described[0] == "class" else y)
@@ -158,6 +167,10 @@ def asked(model: Any) -> list[np.ndarray]:
     if kind == "LinkPredictor":
         return [model.predict_proba([(0, 1)])]
     x = np.full((1, model.n_features_in_), 0.3)
+    if getattr(model, "columns_", None) is not None:
+        named = getattr(model, "feature_names_in_", None) is not None
+        cells = {c.name: ["2020-01-01" if isinstance(c, Date) and c.has_days else None] for c in model.columns_.columns}
+        x = pd.DataFrame(cells, dtype=object) if named else np.array([[None] * len(cells)])
     if kind in ("NPNAutoencoder", "DocumentAutoencoder"):
         return [model.transform(x)]
     if kind == "NPNRegressor":

@@ -14,10 +14,11 @@ from sklearn.metrics import log_loss
 
 import torchnpn as npn
 from torchnpn import io, table_files, tables
+from torchnpn.columns import Category, Number
 from torchnpn.tables import target
 
 RNG = np.random.default_rng(0)
-SCHEMA = tables.Schema((tables.Number("x", 1.5), tables.Category("z", ("u", "v", "w"), has_other=True)))
+SCHEMA = tables.Schema((Number("x", 1.5), Category("z", ("u", "v", "w"), has_other=True)))
 
 
 def content(table: table_files.Table) -> dict[str, list]:

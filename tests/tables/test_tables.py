@@ -13,6 +13,7 @@ import pytest
 from scipy import stats
 
 from torchnpn import table_files, tables
+from torchnpn.columns import MOST_LEVELS, Category, Date, Number
 from torchnpn.table_files import TableError, read
 
 RNG = np.random.default_rng(0)
@@ -102,7 +103,9 @@ def test_parquet_types(tmp_path):
             "flag": [True, None],
             "coded": pa.array(["u", "v"]).dictionary_encode(),
             "void": pa.nulls(2),
-            "time": pa.array([0, 1], pa.timestamp("s")),
+            "moment": pa.array([0, 1], pa.timestamp("s")),
+            "day": pa.array([0, 1], pa.date32()),
+            "time": pa.array([0, 1], pa.time32("s")),
             "list": [[1], [2]],
         }
     )
@@ -116,6 +119,8 @@ def test_parquet_types(tmp_path):
         "flag": ["True", None],
         "coded": ["u", "v"],
         "void": [None, None],
+        "moment": ["1970-01-01 00:00:00.000", "1970-01-01 00:00:01.000"],
+        "day": ["1970-01-01", "1970-01-02"],
         "time": None,
         "list": None,
     }
@@ -150,7 +155,7 @@ def test_types_are_those_of_the_whole_file(tmp_path, monkeypatch):
 def test_columns_left_out_are_named_with_a_reason(tmp_path):
     spoilt = [f"oops {i}" if i > 89 else i / 7 for i in range(100)]
     rows = [
-        f"{i * i},{'uvw'[i % 3]},7,,2020-01-{i % 28 + 1:02},id {i},{spoilt[i]},{i % 2},{i},{i + 7}" for i in range(100)
+        f"{i * i},{'uvw'[i % 3]},7,,0{i % 9 + 1}/03/2020,id {i},{spoilt[i]},{i % 2},{i},{i + 7}" for i in range(100)
     ]
     table = written(tmp_path, "amount,text,same,empty,date,name,spoilt,y,,Policy_ID\n" + "\n".join(rows))
     survey = table_files.survey(table)
@@ -158,7 +163,7 @@ def test_columns_left_out_are_named_with_a_reason(tmp_path):
     assert found.names == ("amount", "text")
     reasons = dict(left_out)
     assert list(reasons) == ["same", "empty", "date", "name", "spoilt", "column 9", "Policy_ID"]
-    assert "one value" in reasons["same"] and "empty" in reasons["empty"] and "dates" in reasons["date"]
+    assert "one value" in reasons["same"] and "empty" in reasons["empty"] and "month first" in reasons["date"]
     assert "every row" in reasons["name"] and "row 91: 'oops 90'" in reasons["spoilt"]
     assert "numbers the rows from 0 to 99" in reasons["column 9"] and "identifier" in reasons["Policy_ID"]
     found, left_out = tables.find_schema(survey, "y", use=["Policy_ID"])
@@ -175,28 +180,69 @@ def test_categories_are_one_hot_by_frequency(tmp_path):
     found, _ = tables.find_schema(
         table_files.survey(written(tmp_path, "x,y\n" + "".join(f"{x},1\n" for x in cells))), "y"
     )
-    assert found.columns == (tables.Category("x", ("c", "a", "b")),)
+    assert found.columns == (Category("x", ("c", "a", "b")),)
     encoded = found.encode(pa.RecordBatch.from_pydict({"x": ["a", "c", None, "new"]}))
     np.testing.assert_array_equal(encoded, [[0, 1, 0], [1, 0, 0], [np.nan] * 3, [np.nan] * 3])
 
 
 def test_two_values_make_one_input():
-    column = tables.Category("x", ("False", "True"))
+    column = Category("x", ("False", "True"))
     flags = pa.RecordBatch.from_pydict({"x": pa.array([True, False, None])})
     np.testing.assert_array_equal(tables.Schema((column,)).encode(flags), [[0], [1], [np.nan]])
 
 
 def test_rare_and_new_categories_are_other(tmp_path):
-    cells = [f"v{i}" for i in range(100)] * 2 + ["v7"] * 5
+    cells = [f"v{i}" for i in range(300)] * 2 + ["v7"] * 5
     found, _ = tables.find_schema(
         table_files.survey(written(tmp_path, "x,y\n" + "".join(f"{x},1\n" for x in cells))), "y"
     )
     (column,) = found.columns
-    assert len(column.values) == 64 and column.values[0] == "v7" and column.has_other
+    assert len(column.values) == MOST_LEVELS and column.values[0] == "v7" and column.has_other
     encoded = found.encode(pa.RecordBatch.from_pydict({"x": ["v99", "unheard of", None, "v7"]}))
-    np.testing.assert_array_equal(encoded[:2], np.eye(65)[[64, 64]])
+    np.testing.assert_array_equal(encoded[:2], np.eye(MOST_LEVELS + 1)[[MOST_LEVELS, MOST_LEVELS]])
     assert np.isnan(encoded[2]).all()
-    np.testing.assert_array_equal(encoded[3], np.eye(65)[0])
+    np.testing.assert_array_equal(encoded[3], np.eye(MOST_LEVELS + 1)[0])
+
+
+@pytest.mark.parametrize(
+    ("write", "order"),
+    [("%Y-%m-%d", "ymd"), ("%d.%m.%Y", "dmy"), ("%m/%d/%Y %I:%M %p", "mdy"), ("%Y-%m-%d %H:%M", "ymd")],
+)
+def test_dates_are_read_however_they_are_written(tmp_path, write, order):
+    """The days, and the season that three years of them have."""
+    dates = np.datetime64("2020-01-01") + RNG.integers(0, 1000, 200)
+    cells = [day.strftime(write) for day in dates.tolist()]
+    table = written(tmp_path, "when,y\n" + "".join(f"{cell},{i}\n" for i, cell in enumerate(cells)))
+    found, left_out = tables.find_schema(table_files.survey(table), "y")
+    assert left_out == [] and found.columns[0] == Date(
+        "when", found.columns[0].origin, ("year", "week"), "local", order
+    )
+    (batch,) = table.batches()
+    X = found.encode(batch)
+    np.testing.assert_allclose(X[:, 0] + found.columns[0].origin, dates.astype(int), atol=1e-3)
+    with pytest.raises(TableError, match=r"'when' should hold dates; row 8 holds 'soon'. Correct the cell"):
+        found.encode(pa.RecordBatch.from_pydict({"when": [cells[0], "soon"]}), first_row=7)
+    assert tables.Schema.from_state(found.state()) == found
+
+
+def test_dates_of_parquet_files(tmp_path):
+    moments = pa.array(range(0, 10**8, 10**5), pa.timestamp("s", "Europe/Berlin"))
+    pa.parquet.write_table(pa.table({"when": moments, "y": range(len(moments))}), tmp_path / "a.parquet")
+    table = table_files.open_table(tmp_path / "a.parquet")
+    found, left_out = tables.find_schema(table_files.survey(table), "y")
+    (batch,) = table.batches()
+    X = found.encode(batch)
+    assert left_out[0].name == "y" if left_out else True
+    np.testing.assert_allclose(X[:, 0] + found.columns[0].origin, np.arange(0, 10**8, 10**5) / 86_400, atol=1e-3)
+    assert found.columns[0].clock == "utc" and found.columns[0].periods == ("year", "week", "day")
+
+
+def test_a_long_file_of_dates_is_covered_to_its_end(tmp_path):
+    """More different dates than are counted: the last one counts too."""
+    moments = np.arange("2020-01-01", "2022-01-01", np.timedelta64(1, "h"), "datetime64[m]")
+    table = written(tmp_path, "when,y\n" + "".join(f"{moment},{i % 7}\n" for i, moment in enumerate(moments)))
+    found, _ = tables.find_schema(table_files.survey(table), "y")
+    assert found.columns[0].origin == pytest.approx(np.mean(moments.astype(int)[[0, -1]]) / 1440, abs=0.01)
 
 
 def test_large_numbers_keep_their_differences(tmp_path):
@@ -217,13 +263,13 @@ def test_large_numbers_keep_their_differences(tmp_path):
     ],
 )
 def test_wrong_cells_are_named_by_column_and_row(cells, words):
-    numbers = tables.Schema((tables.Number("x", 0.0),))
+    numbers = tables.Schema((Number("x", 0.0),))
     with pytest.raises(TableError, match=words):
         numbers.encode(pa.RecordBatch.from_pydict({"x": cells}), first_row=11)
 
 
 def test_a_missing_column_is_named():
-    wanted = tables.Schema((tables.Number("age", 0.0), tables.Number("height", 0.0)))
+    wanted = tables.Schema((Number("age", 0.0), Number("height", 0.0)))
     with pytest.raises(TableError, match=r"'height' is missing.*'Height'"):
         wanted.check(["Height", "age", "more"])
     with pytest.raises(TableError, match="'age' and 1 more"):
@@ -231,7 +277,7 @@ def test_a_missing_column_is_named():
     wanted.check(["more", "height", "age"])
 
 
-SCHEMA = tables.Schema((tables.Number("x", 1.5), tables.Category("z", ("u", "v", "w"), has_other=True)))
+SCHEMA = tables.Schema((Number("x", 1.5), Category("z", ("u", "v", "w"), has_other=True)))
 
 
 def test_schema_survives_its_state():
@@ -255,12 +301,12 @@ def test_schema_survives_its_state():
         [{"number": "x", "origin": 0.0}] * 2,
         [{"category": "x", "values": ["a", 1], "has_other": False}],
         [{"category": "x", "values": ["a", "a"], "has_other": False}],
-        [{"category": "x", "values": [f"{i}" for i in range(65)], "has_other": False}],
+        [{"category": "x", "values": [f"{i}" for i in range(MOST_LEVELS + 1)], "has_other": False}],
         [{"category": "x", "values": ["a", "b"], "has_other": 1}],
     ],
 )
 def test_a_schema_from_a_stranger_is_checked(state):
-    with pytest.raises(ValueError, match=r"schema|column|notation"):
+    with pytest.raises(ValueError, match=r"(?i)schema|column|notation"):
         tables.Schema.from_state(state)
 
 

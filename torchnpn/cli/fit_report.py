@@ -210,7 +210,11 @@ def _reliance(importance: inspection.Importance) -> report.Section:
 
 def _columns(model: tables.TableModel, survey: table_files.Survey, left_out: list[tables.LeftOut]) -> report.Section:
     used = [
-        [column.name, describe_column(column), f"{1 - survey.columns[column.name].filled / survey.rows:.1%}"]
+        [
+            column.name,
+            describe_column(column, model.schema.notation(column.name)),
+            f"{1 - survey.columns[column.name].filled / survey.rows:.1%}",
+        ]
         for column in model.schema.columns
     ]
     unused = [[name, f"left out: {reason}", "–"] for name, reason in left_out]

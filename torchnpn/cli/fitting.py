@@ -30,17 +30,6 @@ _STRONG_PRIOR = {"class": 3.0}  # kl_weight where the usual one overfits; 10 for
 _MOST_NAMED = 5  # columns that are left out for the same reason, each in a line of its own
 
 
-class Data(NamedTuple):
-    """A file, read and understood."""
-
-    table: table_files.Table
-    found: table_files.Survey
-    schema: tables.Schema
-    left_out: list[tables.LeftOut]
-    target: tables.Target
-    kind: tables.Kind
-
-
 class Candidate(NamedTuple):
     """A fitted model, and how it does on the held-out rows."""
 
@@ -68,7 +57,7 @@ def fit(options: FitOptions) -> None:
         fail(f"the target {read.target.name!r} differs in too few rows to learn from some and test on others.")
     say(f"Learning from {_rows(len(learn.y))}; {len(held_out.y):,} are held out for testing.")
     with bars() as bar, _warnings_as_notes():
-        best, notes = _best(options.settings, read.target, learn, held_out, bar)
+        best, notes = _best(options.settings, read, learn, held_out, bar)
         record = tables.Record(printable(read.table.name), len(learn.y), len(held_out.y), best.figures, tuple(notes))
         fitted = tables.TableModel(read.schema, best.target, best.estimator, record)
         if options.report:
@@ -90,20 +79,21 @@ def fit(options: FitOptions) -> None:
 
 def _best(
     settings: dict[str, Any],
-    target: tables.Target,
+    read: tables.Data,
     learn: tables.Rows,
     held_out: tables.Rows,
     bar: Callable[[str], Any],
 ) -> tuple[Candidate, list[str]]:
     """The model with the usual settings; others beside it where it is worse than the baseline."""
-    best = first = _fitted(target, settings, learn, held_out, bar("Training"))
+    schema, target = read.schema, read.target
+    best = first = _fitted(schema, target, settings, learn, held_out, bar("Training"))
     tried = []
     for words, family, changed in _attempts(target):
         if not tables.is_worse(best.figures):
             break
         tried.append(words)
         simpler = dataclasses.replace(target, family=family)
-        other = _fitted(simpler, {**settings, **changed}, learn, held_out, bar("Training again"))
+        other = _fitted(schema, simpler, {**settings, **changed}, learn, held_out, bar("Training again"))
         if other.nll < best.nll:
             best, kept = other, words
     if not tried:
@@ -137,12 +127,14 @@ def _attempts(target: tables.Target) -> list[tuple[str, str, dict[str, Any]]]:
 
 
 def _fitted(
-    target: tables.Target, settings: dict[str, Any], learn: tables.Rows, held_out: tables.Rows, progress: Any
+    schema: tables.Schema,
+    target: tables.Target,
+    settings: dict[str, Any],
+    learn: tables.Rows,
+    held_out: tables.Rows,
+    progress: Any,
 ) -> Candidate:
-    about = dataclasses.replace(target, marginal=tables.marginal(target, learn.y, target.exposures(learn.X)))
-    estimator = NPNClassifier(**settings) if about.is_class else NPNRegressor(about.family, **settings)
-    known = {"exposure": learn.X.shape[1] - 1} if about.exposure else {}
-    estimator.fit(*learn, progress=progress, **known)
+    estimator, about = tables.fit_estimator(schema, target, learn, settings, progress)
     outcome = tables.outcome(estimator, about, *held_out)
     baseline = tables.marginal_outcome(about, held_out.y, exposures=about.exposures(held_out.X))
     return Candidate(estimator, about, outcome, tables.figures(outcome, baseline))
@@ -152,7 +144,7 @@ def _nll(candidate: Candidate) -> str:
     return tables.people_read(candidate.nll)
 
 
-def _read(options: FitOptions, progress: Callable[[float], None]) -> tuple[Data, tables.Rows]:
+def _read(options: FitOptions, progress: Callable[[float], None]) -> tuple[tables.Data, tables.Rows]:
     """What a file holds, and the rows to use, with classes as codes."""
     table = table_files.open_table(options.data)
     name = table.column(options.target)
@@ -169,25 +161,22 @@ def _read(options: FitOptions, progress: Callable[[float], None]) -> tuple[Data,
         fail(f"the exposure {exposure!r} can be neither the target nor dropped.")
     if both := set(drop) & set(use):
         fail(f"--drop and --use both name {min(both)!r}. Choose one of the two.")
-    found = table_files.survey(
+    return tables.read_data(
         table,
-        drop,
-        lambda share: progress(share / 2),
+        name,
+        options.family,
+        drop=drop,
+        use=use,
         decimal=options.decimal,
         missing=options.missing,
-        numbers=[*use, *([exposure] if exposure else []), *([name] if options.family in BY_NAME else [])],
+        exposure=exposure,
+        max_rows=options.max_rows,
+        seed=options.seed,
+        progress=progress,
     )
-    if found.total is not None:
-        table = table.head(found.rows)
-    column = tables.find_column(found, name, options.family)
-    schema, left_out = tables.find_schema(found, name, use, exposure)
-    keep = tables.rows_to_keep(column.filled, schema.width, options.max_rows)
-    rows = tables.load_rows(table, schema, column, keep, options.seed, lambda share: progress((1 + share) / 2))
-    target, y, kind = tables.make_target(column, rows.y, options.family, exposure)
-    return Data(table, found, schema, left_out, target, kind), tables.Rows(rows.X, y)
 
 
-def _say_what_was_read(read: Data, kept: int, max_rows: int) -> None:
+def _say_what_was_read(read: tables.Data, kept: int, max_rows: int) -> None:
     filled = read.found.columns[read.target.name].filled
     say(f"{read.table.name}: {_rows(read.found.rows)}, columns to learn from: {len(read.schema.columns)}.")
     if read.table.note:
@@ -225,7 +214,7 @@ def _check_device(device: str) -> None:
         fail(f"--device {device} cannot be used here: {str(error).splitlines()[0]}")
 
 
-def _check_size(options: FitOptions, read: Data) -> None:
+def _check_size(options: FitOptions, read: tables.Data) -> None:
     members, hidden = options.settings["n_estimators"], options.settings.get("hidden", ())
     sizes = [read.schema.width, *hidden, max(len(read.target.classes), 1)]
     weights = members * sum(math.prod(pair) for pair in pairwise(sizes))

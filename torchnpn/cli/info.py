@@ -50,6 +50,8 @@ def _show_table_model(model: tables.TableModel) -> None:
     what += f", in proportion to {target.exposure}" if target.exposure else ""
     say(f"Predicts {target.name} ({what}), learnt from {record.rows:,} rows of {record.file}.")
     say(describe_network(model))
-    rows = [[column.name, describe_column(column)] for column in model.schema.columns]
+    rows = [
+        [column.name, describe_column(column, model.schema.notation(column.name))] for column in model.schema.columns
+    ]
     show(["column", "holds"], rows, accent=0, left=(0, 1))
     show_record(record)

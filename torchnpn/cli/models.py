@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from torchnpn import io, tables
+from torchnpn import io, table_files, tables
 from torchnpn.cli.errors import fail
+from torchnpn.columns import Column, Date, Number
 
 _SHOWN = 4
+_PERIODS = {"year": "season", "week": "day of the week", "day": "time of day"}
 
 
 def load_model(path: Path) -> tables.TableModel:
@@ -20,10 +22,13 @@ def load_model(path: Path) -> tables.TableModel:
     return model
 
 
-def describe_column(column: tables.Number | tables.Category) -> str:
+def describe_column(column: Column, notation: table_files.Notation) -> str:
     """What a column holds."""
-    if isinstance(column, tables.Number):
-        words = " with a decimal comma" if column.notation.decimal == "," else ""
+    if isinstance(column, Date):
+        periods = [_PERIODS[period] for period in column.periods]
+        return f"dates{': ' if periods else ''}{', '.join(periods)}"
+    if isinstance(column, Number):
+        words = " with a decimal comma" if notation.decimal == "," else ""
         if column.range is None:
             return f"numbers{words}"
         low, high = map(tables.people_read, column.range)

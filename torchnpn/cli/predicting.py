@@ -16,6 +16,7 @@ from torchnpn._text import did_you_mean, shown
 from torchnpn.cli.console import WARNING, bars, say, show_figures
 from torchnpn.cli.errors import STDOUT, fail, print_to_stderr, writing
 from torchnpn.cli.models import load_model
+from torchnpn.columns import Number
 
 _MANY_CLASSES, _TOP = 20, 5
 _MARKS = {".": "point", ",": "comma"}
@@ -44,8 +45,11 @@ def predict(
                     for name, x in predicted.items()
                 }
             else:
-                numbers = {one.name: one for one in model.schema.columns if isinstance(one, tables.Number)}
-                columns = {name: _as_number(batch[name], numbers.get(name)) for name in kept}
+                numbers = {one.name for one in model.schema.columns if isinstance(one, Number)}
+                columns = {
+                    name: _as_number(batch[name], model.schema.notation(name)) if name in numbers else batch[name]
+                    for name in kept
+                }
                 new = {name: pa.array(x) for name, x in predicted.items()}
             rows = pa.RecordBatch.from_pydict({**columns, **new})
             if writer is None:  # an error in the first rows leaves an earlier file alone
@@ -145,9 +149,9 @@ def _for_file(fitted: tables.TableModel, table: table_files.Table, batch: pa.Rec
     """The model for a file that may write its numbers in another way than the first one; says so where it does."""
     adapted = fitted.for_file(batch, table.delimiter)
     changed = {
-        new.name: new.notation.decimal
-        for old, new in zip(fitted.schema.columns, adapted.schema.columns, strict=True)
-        if isinstance(old, tables.Number) and isinstance(new, tables.Number) and old.notation != new.notation
+        name: adapted.schema.notation(name).decimal
+        for name in fitted.schema.names
+        if adapted.schema.notation(name) != fitted.schema.notation(name)
     }
     if changed:
         name, mark = next(iter(changed.items()))
@@ -167,11 +171,11 @@ def _warn_far_outside(far: tables.FarOutside | None, table: table_files.Table) -
     )
 
 
-def _as_number(column: pa.Array, read: tables.Number | None) -> pa.Array:
+def _as_number(column: pa.Array, notation: table_files.Notation) -> pa.Array:
     """Parquet has types: what a CSV file wrote as text, and the model read as a number, becomes one."""
-    if read is None or not pa.types.is_string(column.type):
+    if not pa.types.is_string(column.type):
         return column
     found = table_files.cells(column)
     assert found is not None  # text has cells
-    numbers, _ = read.notation.read(found)
+    numbers, _ = notation.read(found)
     return numbers

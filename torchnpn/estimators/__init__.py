@@ -2,6 +2,7 @@
 
 from torchnpn.estimators.autoencoder import NPNAutoencoder
 from torchnpn.estimators.classifier import NPNClassifier
+from torchnpn.estimators.pipeline import Pipeline
 from torchnpn.estimators.predictive import ArrayMoments, ArrayVarianceParts, ClassPredictive, Interval, Predictive
 from torchnpn.estimators.regressor import NPNRegressor
 
@@ -13,6 +14,7 @@ __all__ = [
     "NPNAutoencoder",
     "NPNClassifier",
     "NPNRegressor",
+    "Pipeline",
     "Predictive",
 ]
 

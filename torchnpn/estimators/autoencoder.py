@@ -22,7 +22,6 @@ from torchnpn.estimators.validation import (
     check_enough_rows,
     check_progress,
     checked_rows,
-    checked_variance,
     checked_weight,
     real_numbers,
 )
@@ -55,6 +54,9 @@ class NPNAutoencoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, NPNEstim
     Args:
         hidden: Units of the encoder's layers; the last is the size of the code.
         activation: Of all layers but the output: a name of `nn`'s activations.
+        categorical_features: Which columns hold categories: "from_dtype" for those of text or a type for them; a list
+            of names, of numbers, or of True and False adds others, such as codes that are numbers. Dates and times are
+            recognised. An array of strings needs the list.
         missing: What NaN stands for: "marginal", the mean and variance of its feature in the training rows; or
             "conditional", those given the other values of its row, better where features are correlated.
         dropout: Probability of dropping a hidden unit in training.
@@ -87,6 +89,7 @@ class NPNAutoencoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, NPNEstim
         hidden: tuple[int, ...] = (100, 50),
         activation: str = "tanh",
         *,
+        categorical_features: Any = "from_dtype",
         missing: str = "marginal",
         dropout: float = 0.0,
         kl_weight: float = 1.0,
@@ -98,6 +101,7 @@ class NPNAutoencoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, NPNEstim
         verbose: int = 0,
     ) -> None:
         self.hidden, self.activation = hidden, activation
+        self.categorical_features = categorical_features
         self.missing, self.dropout = missing, dropout
         self.kl_weight, self.learning_rate = kl_weight, learning_rate
         self.batch_size, self.max_epochs = batch_size, max_epochs
@@ -126,8 +130,8 @@ class NPNAutoencoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, NPNEstim
         X = checked_rows(self, X, reset=True)
         weight = checked_weight(sample_weight, X)
         check_enough_rows(self, X, weight)
-        self.inputs_ = Inputs.learn(X, weight, self.missing)
-        x = self.inputs_.moments(X, checked_variance(X_variance, X))
+        self.inputs_ = Inputs.learn(X, weight, self.missing, self._least_scale)
+        x = self._inputs(X, X_variance)
         self._start(X.shape[0], X.shape[1])
         y = x if scipy.sparse.issparse(x) else x.mean
         whole = Member(self.network_, self.likelihood_, self._seed)
@@ -197,4 +201,4 @@ class NPNAutoencoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, NPNEstim
     # Model files -------------------------------------------------------------------------------------------------
 
     def _read_target(self, plain: dict[str, Any], arrays: dict[str, Any]) -> int:
-        return self.n_features_in_
+        return self._features

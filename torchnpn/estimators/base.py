@@ -16,8 +16,10 @@ from sklearn.utils.validation import check_is_fitted
 from torch import Tensor
 from torch.optim import Optimizer
 
+from torchnpn.columns import Columns
 from torchnpn.estimators import state
 from torchnpn.estimators.bins import Bins
+from torchnpn.estimators.encoding import check_categorical, check_number_columns
 from torchnpn.estimators.forward import outputs
 from torchnpn.estimators.inputs import Inputs
 from torchnpn.estimators.learning import Member, Plan, Progress, new_network, ramp, reporter, train_members
@@ -61,6 +63,7 @@ class NPNEstimator(BaseEstimator):  # type: ignore[misc]
 
     hidden: tuple[int, ...]
     activation: str
+    categorical_features: Any
     missing: str
     dropout: float
     adversarial: float = 0.0
@@ -73,12 +76,14 @@ class NPNEstimator(BaseEstimator):  # type: ignore[misc]
     random_state: Any
     verbose: int
 
+    columns_: Columns | None
     inputs_: Inputs
     network_: Any  # Sequential, or an Ensemble of several
     likelihood_: Likelihood
     history_: History
     n_features_in_: int
     _seed: int
+    _least_scale: Array | float  # of an input
     _rows_seen: float
     _averages: list[dict[str, Any]]  # of Adam, between calls of partial_fit; one for each trainee
     _bins: Bins | None = None  # that stand beside the features
@@ -105,6 +110,7 @@ class NPNEstimator(BaseEstimator):  # type: ignore[misc]
         check_choice("missing", self.missing, ("marginal", "conditional"))
         check_choice("activation", self.activation, ACTIVATIONS)
         check_verbose(self.verbose)
+        check_categorical(self.categorical_features)
 
     def _check_hidden(self, hidden: Any) -> None:
         check_hidden(hidden)
@@ -258,6 +264,7 @@ class NPNEstimator(BaseEstimator):  # type: ignore[misc]
 
     def _inputs(self, X: Any, X_variance: Any) -> Any:  # (rows, features) -> (rows, inputs of the network)
         """Rows that have been checked, as the network takes them."""
+        check_number_columns(self.columns_, X_variance)
         z = self.inputs_.moments(X, checked_variance(X_variance, X))
         return z if self._bins is None else self._bins.beside(z)
 
@@ -306,11 +313,12 @@ class NPNEstimator(BaseEstimator):  # type: ignore[misc]
         model._seed = checks.size("seed", plain.get("seed"), least=0)
         model._rows_seen = checks.not_negative("rows_seen", plain.get("rows_seen"))
         model.history_, model._averages = History(), []
-        model.inputs_ = Inputs.from_arrays(arrays, model.n_features_in_)
+        model.columns_ = state.checked_columns(plain, model)
+        model.inputs_ = Inputs.from_arrays(arrays, model._features)
         if "mixture" in plain:
             model._mixing = Mixing.from_file(plain["mixture"], arrays)
         if "bins.feature" in arrays:
-            model._bins = Bins.from_arrays(arrays, model.n_features_in_)
+            model._bins = Bins.from_arrays(arrays, model._features)
         targets = model._read_target(plain, arrays)
         with torch.device("meta"):
             network, likelihood = model._empty(targets)
@@ -318,6 +326,11 @@ class NPNEstimator(BaseEstimator):  # type: ignore[misc]
         model.likelihood_ = state.load_module(likelihood, arrays, "likelihood.")
         state.check_complete(plain, arrays, model)
         return model
+
+    @property
+    def _features(self) -> int:
+        """Columns of X, or what becomes of them if they are not all numbers."""
+        return self.n_features_in_ if self.columns_ is None else self.columns_.width
 
     def _empty(self, targets: int) -> tuple[Sequential | Ensemble, Likelihood]:
         """Network and likelihood of the right shapes, yet without numbers."""
@@ -331,7 +344,7 @@ class NPNEstimator(BaseEstimator):  # type: ignore[misc]
     @property
     def _width(self) -> int:
         """Inputs of the network."""
-        return self.n_features_in_ + (0 if self._bins is None else len(self._bins.feature))
+        return self._features + (0 if self._bins is None else len(self._bins.feature))
 
     def _plain_target(self) -> dict[str, Any]:
         """What is known of the target, as plain values."""

@@ -75,6 +75,9 @@ class NPNClassifier(ProbabilisticClassifier, SupervisedEstimator):
             by `hidden`, `activation`, `dropout`, `adversarial`, `kl_weight`, `learning_rate`, `batch_size`
             or `n_estimators`, or where there are fewer than
             20 rows, the default trains that network, on all rows, and no mixture.
+        categorical_features: Which columns hold categories: "from_dtype" for those of text or a type for them; a list
+            of names, of numbers, or of True and False adds others, such as codes that are numbers. Dates and times are
+            recognised. An array of strings needs the list.
         calibrate: None; or "split" or "cross", to calibrate by rows that networks have not seen: probabilities are
             softened or sharpened by a temperature, and `predict_set` gives sets of classes that hold the right one.
             "split" learns from four fifths of the rows only; "cross" uses every row, by five networks in place of one,
@@ -116,6 +119,7 @@ class NPNClassifier(ProbabilisticClassifier, SupervisedEstimator):
         ordered: bool = False,
         class_weight: Any = None,
         effort: str = "default",
+        categorical_features: Any = "from_dtype",
         calibrate: str | None = None,
         missing: str = "marginal",
         dropout: float = 0.0,
@@ -131,7 +135,7 @@ class NPNClassifier(ProbabilisticClassifier, SupervisedEstimator):
     ) -> None:
         self.hidden, self.activation = hidden, activation
         self.ordered, self.class_weight, self.effort = ordered, class_weight, effort
-        self.calibrate = calibrate
+        self.calibrate, self.categorical_features = calibrate, categorical_features
         self.missing, self.dropout, self.adversarial = missing, dropout, adversarial
         self.kl_weight, self.learning_rate = kl_weight, learning_rate
         self.batch_size, self.max_epochs, self.n_estimators = batch_size, max_epochs, n_estimators

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from torchnpn.columns import Encoded
 from torchnpn.estimators.settings import short
 from torchnpn.estimators.validation import plain_values, real_numbers
 from torchnpn.io import checks
@@ -130,6 +131,9 @@ def _split(X: Any, column: str | int) -> tuple[Any, Any]:
     """The other columns, and this one."""
     if isinstance(column, str):
         return X[[name for name in X.columns if name != column]], X[column]
+    if isinstance(X, Encoded):
+        rest, own = _split(X.rows, column)
+        return Encoded(rest, np.delete(X.least_scale, column)), own
     X = plain_values(X)
     X = X if hasattr(X, "shape") else np.asarray(X)
     others = [k for k in range(X.shape[1]) if k != column]

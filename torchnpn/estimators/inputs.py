@@ -45,8 +45,11 @@ class Inputs(NamedTuple):
     high: Array  # (features,) likewise
 
     @classmethod
-    def learn(cls, X: Any, weight: Array | None, missing: str = "marginal") -> Inputs:
-        """Weighted means and variances of the values that are there, and correlations if they are asked for."""
+    def learn(cls, X: Any, weight: Array | None, missing: str = "marginal", least_scale: Array | float = 0.0) -> Inputs:
+        """Weighted means and variances of the values that are there, and correlations if they are asked for.
+
+        No scale is below `least_scale`: an input of a category that few rows have would be far from all others.
+        """
         _check_raw(X)
         if weight is not None and not weight.all():
             X, weight = X[weight > 0], weight[weight > 0]  # others say nothing, however far out they are
@@ -69,15 +72,15 @@ class Inputs(NamedTuple):
         std = unit * np.sqrt(square / np.where(known > 0, known, 1.0))
         constant = ~(std > 1e-12 * np.abs(center))  # what rounding leaves of a constant column is not a feature
         rounding = np.maximum(1.0, 1e-12 * np.abs(center))
-        scale, correlation = np.where(constant, rounding, std), np.empty((0, 0))
+        scale, correlation = np.where(constant, rounding, np.maximum(std, least_scale)), np.empty((0, 0))
         if missing == "conditional":
             if len(center) > MOST_FEATURES:
                 raise ValueError(
                     f'missing="conditional" expects at most {MOST_FEATURES} features, got {len(center)}. '
                     'Take missing="marginal".'
                 )
-            correlation = correlations((X - center) / scale, w)
-        variance = np.where(constant, 0.0, 1.0)
+            correlation = correlations((X - center) / np.where(constant, rounding, std), w)
+        variance = np.where(constant, 0.0, (std / scale) ** 2)
         far = (_extreme(X, center, end) for end in (np.fmin, np.fmax))
         low, high = ((end - center) / scale for end in far)
         margin = np.where(constant, LARGEST, _MARGIN * (high - low))
@@ -153,8 +156,9 @@ class Inputs(NamedTuple):
                 s[rows] = np.where(missing, self.variance, error + beyond)
             z[rows] = np.where(missing, self.mean, scaled)
             if len(self.correlation) and missing.any():
-                mean, variance = conditional(scaled, self.correlation)
-                z[rows] = mean
+                std = np.sqrt(np.where(self.variance > 0, self.variance, 1.0))  # below 1 where the scale is the least
+                mean, variance = conditional(scaled / std, self.correlation)
+                z[rows] = mean * std
                 s[rows] = np.where(missing, variance * self.variance, s[rows])  # type: ignore[index]
         return Moments(torch.from_numpy(z), None if s is None else torch.from_numpy(s))
 

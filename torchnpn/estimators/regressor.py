@@ -70,6 +70,9 @@ class NPNRegressor(RegressorMixin, SupervisedEstimator):  # type: ignore[misc]
         noise: For the families "gaussian", "student_t" and "lognormal": "varying", to learn how the noise depends on
             the features, or "constant". The mean, of the log for the last, is learnt in the same way either way; the
             other families have a spread of their own.
+        categorical_features: Which columns hold categories: "from_dtype" for those of text or a type for them; a list
+            of names, of numbers, or of True and False adds others, such as codes that are numbers. Dates and times are
+            recognised. An array of strings needs the list.
         missing: What NaN in X stands for: "marginal", the mean and variance of its feature in the training rows; or
             "conditional", those given the other values of its row, better where features say much about each other.
         dropout: Probability of dropping a hidden unit in training.
@@ -105,6 +108,7 @@ class NPNRegressor(RegressorMixin, SupervisedEstimator):  # type: ignore[misc]
         effort: str = "default",
         calibrate: str | None = None,
         noise: str = "varying",
+        categorical_features: Any = "from_dtype",
         missing: str = "marginal",
         dropout: float = 0.0,
         kl_weight: float = 1.0,
@@ -119,6 +123,7 @@ class NPNRegressor(RegressorMixin, SupervisedEstimator):  # type: ignore[misc]
         self.family, self.activation, self.effort, self.noise = family, activation, effort, noise
         self.calibrate = calibrate
         self.hidden = hidden  # type: ignore[assignment]  # None is for this estimator alone
+        self.categorical_features = categorical_features
         self.missing, self.dropout = missing, dropout
         self.kl_weight, self.learning_rate = kl_weight, learning_rate
         self.batch_size, self.max_epochs, self.n_estimators = batch_size, max_epochs, n_estimators

@@ -11,6 +11,7 @@ import torch
 from numpy.typing import NDArray
 from torch import nn
 
+from torchnpn.columns import Columns
 from torchnpn.io import checks, modules
 
 Array = NDArray[Any]
@@ -18,17 +19,19 @@ E = TypeVar("E")
 M = TypeVar("M", bound=nn.Module)
 # Settings that early files lack; left out where they say no more than these do.
 _LATER = {"n_estimators": 1, "ordered": False, "class_weight": None, "effort": "quick", "calibrate": None}
+_LATER |= {"categorical_features": "from_dtype"}
 _LABEL_KINDS = "biufU"  # numpy's letters for bool, integers, floats and text
 _LABEL_BYTES = 2**24, 16  # that labels may take in memory: so many, and so many for each character of theirs
 
 
 def plain_model(model: Any) -> dict[str, Any]:
     """Settings and features of an estimator."""
-    names = getattr(model, "feature_names_in_", None)
+    names, columns = getattr(model, "feature_names_in_", None), getattr(model, "columns_", None)
     return {
         "settings": plain_settings(model.get_params(deep=False)),
         "features": int(model.n_features_in_),
         "feature_names": None if names is None else [str(name) for name in names],
+        **({} if columns is None else {"columns": columns.state()}),
     }
 
 
@@ -42,6 +45,17 @@ def new_model(kind: Callable[..., E], plain: dict[str, Any]) -> E:
         if (names := plain.get("feature_names")) is not None:
             model.feature_names_in_ = np.array(checks.names("feature_names", names, model.n_features_in_), dtype=object)
     return model  # type: ignore[no-any-return]
+
+
+def checked_columns(plain: dict[str, Any], model: Any) -> Columns | None:
+    """The columns of a frame with more than numbers, where a file has them."""
+    if "columns" not in plain:
+        return None
+    columns = Columns.from_state(plain["columns"])
+    if columns.names != tuple(getattr(model, "feature_names_in_", columns.names)):
+        raise ValueError("columns should have the names of the features")
+    checks.names("names of columns", list(columns.names), model.n_features_in_)
+    return columns
 
 
 def check_complete(plain: dict[str, Any], arrays: dict[str, Any], model: Any) -> None:
@@ -65,8 +79,8 @@ def plain_settings(params: dict[str, Any]) -> dict[str, Any]:
             value = None
         if name == "class_weight" and isinstance(value, dict):
             value = None
-        if isinstance(value, (tuple, list)):
-            value = [int(size) for size in value]
+        if isinstance(value, (tuple, list, np.ndarray)):
+            value = [one.item() if isinstance(one, np.generic) else one for one in value]
         if isinstance(value, np.generic):
             value = value.item()
         if not (value is None or isinstance(value, (bool, int, float, str, list))):

@@ -52,7 +52,8 @@ class SupervisedEstimator(NPNEstimator):
         """Learn from rows X (rows, features) and their targets.
 
         Args:
-            X: Array, frame or CSR matrix; NaN where a value is missing.
+            X: Array, CSR matrix, or frame (pandas, polars, Arrow) with columns of every kind; NaN or None where a value
+                is missing.
             y: Numbers (rows,) or (rows, targets) for a regressor; labels (rows,) of any type that can be sorted for a
                 classifier.
             sample_weight: (rows,) how many rows each one stands for.
@@ -155,7 +156,7 @@ class SupervisedEstimator(NPNEstimator):
 
     def _learn_inputs(self, X: Any, weight: Array | None) -> None:
         """How features are scaled."""
-        self.inputs_ = Inputs.learn(X, weight, self.missing)
+        self.inputs_ = Inputs.learn(X, weight, self.missing, self._least_scale)
 
     def _check_settings(self) -> None:
         super()._check_settings()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import inspect
 import warnings
 from collections import Counter
@@ -13,13 +14,16 @@ import torch
 from numpy.typing import NDArray
 from sklearn.utils.validation import _check_sample_weight, validate_data
 
+from torchnpn.columns import Encoded
+from torchnpn.estimators.encoding import encoded
 from torchnpn.estimators.settings import short
 
 Array = NDArray[Any]
 _FEW = 10  # rows, below which there is a warning
 _TOTAL_WEIGHT = 1e-6, 1e12
 _ADVICE = {  # by how errors of numpy and pandas begin that scikit-learn passes on
-    "could not convert string": "Encode text as numbers, for instance with scikit-learn's OneHotEncoder.",
+    "could not convert string": "Give a frame, of which NPN estimators read text (polars needs pyarrow for it), or "
+    "encode text as numbers, for instance with scikit-learn's OneHotEncoder.",
     "fill value must be 0": "Make a sparse frame dense first: X.sparse.to_dense().",
 }
 
@@ -53,8 +57,16 @@ def checked_data(estimator: Any, X: Any, *y: Any, reset: bool, **options: Any) -
 
 
 def checked_rows(estimator: Any, X: Any, *y: Any, reset: bool, **options: Any) -> Any:
-    """The same where values of X may be missing, which is NaN, and where CSR matrices stay what they are."""
-    checked = checked_data(estimator, X, *y, reset=reset, accept_sparse="csr", ensure_all_finite="allow-nan", **options)
+    """The same where values of X may be missing, which is NaN, where CSR matrices stay what they are, and where frames
+    may have columns of every kind.
+    """
+    _check_names(X)
+    X, options = plain_values(X), {"ensure_all_finite": "allow-nan", **options}
+    rows = encoded(estimator, X, reset=reset)
+    if rows is not None:  # scikit-learn has checked the features, of which there are more now
+        return checked_data(copy.copy(estimator), rows, *y, reset=True, ensure_min_samples=2 if reset else 1, **options)
+    X = X.rows if isinstance(X, Encoded) else X
+    checked = checked_data(estimator, X, *y, reset=reset, accept_sparse="csr", **options)
     rows = checked[0] if y else checked
     if scipy.sparse.issparse(rows) and np.isnan(rows.data).any():
         raise ValueError("Sparse X expects numbers, got NaN. Missing values need a dense array: X.toarray().")
@@ -63,7 +75,7 @@ def checked_rows(estimator: Any, X: Any, *y: Any, reset: bool, **options: Any) -
 
 def _check_names(X: Any) -> None:
     """Raise for a frame in which two columns have one name."""
-    names = Counter(getattr(X, "columns", ()))
+    names = Counter(getattr(X, "column_names", getattr(X, "columns", ())))  # of Arrow, and of other frames
     if repeated := [name for name, count in names.items() if count > 1]:
         raise ValueError(f"X expects columns of different names, got {short(repeated)} more than once. Rename them.")
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Iterable
 from typing import Any
 
@@ -13,14 +14,12 @@ Array = NDArray[Any]
 
 def check_answers(model: Any) -> None:
     """Raise a ValueError where an estimator or a table model gives no finite numbers for an ordinary row."""
-    estimator = getattr(model, "estimator", model)  # a table model's
-    names = vars(estimator).pop("feature_names_in_", None)  # scikit-learn would miss them in an array
-    try:
-        with np.errstate(all="ignore"):  # what overflows is seen below
-            answers = _ANSWERS[type(estimator).__name__](estimator)
-    finally:
-        if names is not None:
-            estimator.feature_names_in_ = names
+    estimator = copy.copy(getattr(model, "estimator", model))  # a table model's
+    vars(estimator).pop("feature_names_in_", None)  # scikit-learn would miss them in an array
+    if getattr(estimator, "columns_", None) is not None:  # it is given rows that are encoded already
+        estimator.columns_, estimator.n_features_in_ = None, estimator.columns_.width
+    with np.errstate(all="ignore"):  # what overflows is seen below
+        answers = _ANSWERS[type(estimator).__name__](estimator)
     if not all(np.isfinite(part).all() for part in answers):
         raise ValueError("it predicts numbers that are not finite")
 

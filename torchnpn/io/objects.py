@@ -139,8 +139,14 @@ def _taken_apart(obj: Any) -> tuple[dict[str, Any], dict[str, Tensor]]:
         modules.build(description, tensors)  # what could not be loaded is not saved
         return description, tensors
     if name not in _CLASSES or _class(name) is not type(obj):
+        advice = ""
+        if name == "Pipeline":
+            advice = (
+                " Estimators read text, categories, dates and gaps, and scale inside: fit one on the frame, save that."
+            )
         raise TypeError(
             f"save expects a network, a likelihood, or one of {', '.join(_CLASSES)}, got {type(obj).__module__}.{name}."
+            f"{advice}"
         )
     plain, arrays = obj._state()
     return {"type": name, "plain": plain}, {name: _tensor(array) for name, array in arrays.items()}

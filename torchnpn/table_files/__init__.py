@@ -5,6 +5,7 @@ It knows cells, numbers and columns, and no model.
 
 from torchnpn.table_files.columns import Column, Reading, Survey, column_numbers, notes, survey
 from torchnpn.table_files.formats import TableError, written_format
+from torchnpn.table_files.memory import arrow_table, memory_table
 from torchnpn.table_files.numerals import COMMA, POINT, USUAL_NOTATION, Notation, other_mark
 from torchnpn.table_files.read import Progress, Table, cells, no_progress, open_table
 from torchnpn.table_files.totals import batches_without_total
@@ -23,10 +24,12 @@ __all__ = [
     "Table",
     "TableError",
     "Writer",
+    "arrow_table",
     "batches_without_total",
     "cells",
     "column_numbers",
     "csv_cells",
+    "memory_table",
     "no_progress",
     "notes",
     "open_table",

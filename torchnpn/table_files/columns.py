@@ -76,6 +76,7 @@ class Column:
     notation: Notation | None = None  # of its numbers; None for text
     counts: Counter[str] = field(default_factory=Counter)  # of texts; numbers that are written as text too
     has_all_counts: bool = True
+    last_text: str | None = None  # of those that are not counted
     readings: dict[str, Reading] = field(default_factory=lambda: {mark: Reading() for mark in MARKS})
     unclear: Counter[str] = field(default_factory=Counter)  # words that mean a missing cell if the others are numbers
     is_text: bool = False  # most cells were not numbers: no need to look for numbers any longer
@@ -140,7 +141,7 @@ class Column:
             if text in self.counts or len(self.counts) < _MOST_VALUES:
                 self.counts[text] += count
             else:
-                self.has_all_counts = False
+                self.has_all_counts, self.last_text = False, text
 
     def _watch_zeros(self, texts: pa.Array) -> None:
         """Note the first cell with a leading zero, while no cell has a sign, a decimal mark or the like."""
@@ -160,6 +161,11 @@ class Column:
     @property
     def is_number(self) -> bool:
         return self.notation is not None
+
+    @property
+    def texts(self) -> list[str]:
+        """Different texts; in a file that is sorted by them, the last one too, however many there are."""
+        return [*self.counts, *([] if self.last_text is None else [self.last_text])]
 
     @property
     def code(self) -> str | None:
@@ -213,7 +219,7 @@ class Survey(NamedTuple):
 
     rows: int
     columns: dict[str, Column]
-    unreadable: dict[str, pa.DataType]  # columns of Parquet types that are neither numbers nor text
+    unreadable: dict[str, pa.DataType]  # columns of Parquet types that are neither numbers, text nor dates
     missing: tuple[str, ...] = ()  # the user's words for missing cells
     total: str | None = None  # the word that shows that the last row is a total, which is not counted in
 

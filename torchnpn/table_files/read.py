@@ -121,6 +121,7 @@ def _opened(path: Path, label: str, spool: IO[bytes] | None, expected: Sequence[
 def cells(array: pa.Array, missing: Sequence[str] = ()) -> pa.Array | None:
     """A column as numbers (float64) or as text, with null for what is missing; None where it is neither.
 
+    Dates, with a time or without, are text such as 2024-12-31.
     Missing are: nothing, NaN, the usual words for it (NA, n.a., null, None, ?, #DIV/0!), and those of `missing`.
     """
     kind = array.type
@@ -131,6 +132,8 @@ def cells(array: pa.Array, missing: Sequence[str] = ()) -> pa.Array | None:
     if pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind):
         numbers = array.cast(pa.float64(), safe=False)
         return pc.if_else(pc.is_nan(numbers), None, numbers)
+    if pa.types.is_timestamp(kind) or pa.types.is_date(kind):
+        return array.cast(pa.string())
     if pa.types.is_null(kind):
         return array.cast(pa.float64())
     if pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind):

@@ -9,10 +9,11 @@ from torchnpn.tables.evaluation import (
     marginal_outcome,
     outcome,
 )
+from torchnpn.tables.learning import Data, fit_estimator, read_data
 from torchnpn.tables.model import TableModel, uncertainty
 from torchnpn.tables.record import Figure, Record, is_worse, nll_of, people_read
 from torchnpn.tables.rows import Rows, load_rows, rows_to_keep, split_rows
-from torchnpn.tables.schema import Category, FarOutside, LeftOut, Number, Schema, find_schema
+from torchnpn.tables.schema import FarOutside, LeftOut, Schema, find_schema
 from torchnpn.tables.target import (
     CLASS,
     Kind,
@@ -26,13 +27,12 @@ from torchnpn.tables.target import (
 
 __all__ = [
     "CLASS",
-    "Category",
     "ClassOutcome",
+    "Data",
     "FarOutside",
     "Figure",
     "Kind",
     "LeftOut",
-    "Number",
     "NumberOutcome",
     "Outcome",
     "Record",
@@ -45,6 +45,7 @@ __all__ = [
     "find_column",
     "find_kind",
     "find_schema",
+    "fit_estimator",
     "is_worse",
     "join_outcomes",
     "load_rows",
@@ -54,6 +55,7 @@ __all__ = [
     "nll_of",
     "outcome",
     "people_read",
+    "read_data",
     "rows_to_keep",
     "split_rows",
     "uncertainty",

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Mapping, Sequence
 
 import pyarrow as pa
 
+from torchnpn.columns import Number
 from torchnpn.table_files import COMMA, POINT, Column, Notation, Reading, cells, other_mark
-from torchnpn.tables.schema import FAR_RANGES, Number
+from torchnpn.tables.schema import FAR_RANGES
 
 
 def notations(
-    known: Iterable[Number], batch: pa.RecordBatch, delimiter: str, missing: Sequence[str] = ()
+    known: Mapping[Number, Notation], batch: pa.RecordBatch, delimiter: str, missing: Sequence[str] = ()
 ) -> dict[str, Notation]:
     """How the first rows of a file write these columns.
 
@@ -22,18 +23,18 @@ def notations(
     mark gives numbers far outside the training values.
 
     Args:
-        known: Columns of numbers; those that the file lacks are left alone.
+        known: Columns of numbers, and how they were written; those that the file lacks are left alone.
         batch: The first rows.
         delimiter: What stands between the cells of the file.
         missing: Words for missing cells.
     """
     there = [column for column in known if column.name in batch.schema.names]
     seen = {column.name: _seen(column.name, batch, missing) for column in there}
-    same = sum(seen[column.name].readings[column.notation.decimal].only for column in there)
-    different = sum(seen[column.name].readings[other_mark(column.notation.decimal)].only for column in there)
+    same = sum(seen[column.name].readings[known[column].decimal].only for column in there)
+    different = sum(seen[column.name].readings[other_mark(known[column].decimal)].only for column in there)
     found = {}
     for column in there:
-        notation, readings = column.notation, seen[column.name].readings
+        notation, readings = known[column], seen[column.name].readings
         own, other = readings[notation.decimal], readings[other_mark(notation.decimal)]
         if own.only != other.only:
             changed = other.only > own.only

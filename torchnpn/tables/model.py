@@ -3,18 +3,25 @@
 from __future__ import annotations
 
 import dataclasses
+import os
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from torchnpn._text import did_you_mean
+from torchnpn.columns import Number
 from torchnpn.estimators import NPNClassifier, NPNRegressor
+from torchnpn.table_files import TableError, arrow_table, memory_table, open_table
 from torchnpn.tables.decimal_marks import notations
-from torchnpn.tables.evaluation import rows_at_once
+from torchnpn.tables.evaluation import figures, marginal_outcome, outcome, rows_at_once
+from torchnpn.tables.learning import fit_estimator, read_data
 from torchnpn.tables.record import Record
-from torchnpn.tables.schema import Number, Schema
+from torchnpn.tables.rows import Rows, split_rows
+from torchnpn.tables.schema import Schema
 from torchnpn.tables.target import Target
 
 _ESTIMATORS: dict[str, type[NPNRegressor] | type[NPNClassifier]] = {
@@ -39,6 +46,49 @@ class TableModel:
     estimator: NPNRegressor | NPNClassifier
     record: Record
 
+    @classmethod
+    def fit(
+        cls,
+        data: Any,
+        target: str,
+        family: str = "auto",
+        *,
+        exposure: str = "",
+        validation: float = 0.1,
+        seed: int = 0,
+        **settings: Any,
+    ) -> TableModel:
+        """Learn to predict one column of a table from the others, as `npn fit` does.
+
+        Columns are recognised, and those from which nothing can be learnt are left out. The rows that are held out say
+        how the model does: `record.figures`.
+
+        Args:
+            data: The path of a file, or a frame (pandas, polars, Arrow).
+            target: Name of the column to predict.
+            family: What the target is: "auto" to find out, "class", or a family of `NPNRegressor`.
+            exposure: Name of the column to which the target is in proportion, if there is one.
+            validation: Share of the rows to hold out.
+            seed: Decides which, and what the estimator draws.
+            settings: Of `NPNRegressor` or `NPNClassifier`.
+
+        Raises:
+            TableError: Nothing can be learnt from the table.
+        """
+        table = open_table(Path(data)) if isinstance(data, (str, os.PathLike)) else memory_table(data)
+        for name in (target, *([exposure] if exposure else [])):
+            if name not in table.names:
+                raise TableError(f"{table.label} has no column {name!r}.{did_you_mean(name, table.names)}")
+        read, rows = read_data(table, target, family, exposure=exposure, seed=seed)
+        parts = split_rows(rows.y, validation, seed, by_class=read.target.is_class)
+        learn, held_out = (Rows(rows.X[part], rows.y[part]) for part in parts)
+        if not len(held_out.y) or learn.y.min() == learn.y.max():
+            raise TableError(f"The target {target!r} differs in too few rows to learn from some and test on others.")
+        estimator, about = fit_estimator(read.schema, read.target, learn, {"random_state": seed, **settings})
+        measured = outcome(estimator, about, *held_out)
+        beside = figures(measured, marginal_outcome(about, held_out.y, exposures=about.exposures(held_out.X)))
+        return cls(read.schema, about, estimator, Record(table.name, len(learn.y), len(held_out.y), beside))
+
     def for_file(self, batch: pa.RecordBatch, delimiter: str = ",") -> TableModel:
         """The same model, for a file that may write its numbers with another decimal mark.
 
@@ -47,34 +97,32 @@ class TableModel:
             delimiter: What stands between its cells.
         """
         schema, target = self.schema, self.target
-        known = [column for column in schema.columns if isinstance(column, Number)]
+        known = {column: schema.notation(column.name) for column in schema.columns if isinstance(column, Number)}
         if target.of_numbers:
-            known.append(Number(target.name, 0.0 if target.is_class else target.marginal[0], target.notation))
+            known[Number(target.name, 0.0 if target.is_class else target.marginal[0])] = target.notation
         found = notations(known, batch, delimiter, schema.missing)
-        columns = [
-            dataclasses.replace(column, notation=found[column.name])
-            if isinstance(column, Number) and column.name in found
-            else column
-            for column in schema.columns
-        ]
         return dataclasses.replace(
             self,
-            schema=dataclasses.replace(schema, columns=tuple(columns)),
+            schema=dataclasses.replace(schema, notations={**schema.notations, **found}),
             target=dataclasses.replace(target, notation=found.get(target.name, target.notation)),
         )
 
     def predict(
-        self, batch: pa.RecordBatch, level: float = 0.9, first_row: int = 1, top: int = 0
+        self, rows: Any, level: float = 0.9, first_row: int = 1, top: int = 0
     ) -> dict[str, NDArray[Any]]:  # each (rows,)
         """Columns to set beside the input: mean, std and interval, or the class and the probability of each.
 
         Args:
-            batch: Rows with the columns of `schema`; more columns do no harm, nor does another order.
+            rows: A frame with the columns of `schema`; more columns do no harm, nor does another order.
             level: Share of new targets that intervals should hold.
             first_row: Number of the first of these rows in the file, for errors.
             top: How many of the most likely classes to give with their probabilities; 0: a column for every class.
         """
-        return self.predict_inputs(self.schema.encode(batch, first_row), level, top)
+        batches = [rows] if isinstance(rows, pa.RecordBatch) else arrow_table(rows).combine_chunks().to_batches()
+        if not batches:
+            raise TableError("The frame has no rows.")
+        encoded = np.concatenate([self.schema.encode(batch, first_row) for batch in batches])
+        return self.predict_inputs(encoded, level, top)
 
     def predict_inputs(self, X: NDArray[Any], level: float = 0.9, top: int = 0) -> dict[str, NDArray[Any]]:
         """The same for rows that `schema.encode` has read."""

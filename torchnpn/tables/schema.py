@@ -1,60 +1,51 @@
-"""Which columns a network reads, and how cells become its inputs."""
+"""Which columns of a file a network reads, and how the file writes them."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
 from shlex import quote as quoted
 from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from torchnpn import table_files
 from torchnpn._text import did_you_mean, shown
-from torchnpn.table_files import USUAL_NOTATION, Column, Notation, Survey, TableError, cells, column_numbers
+from torchnpn.columns import (
+    Category,
+    Cells,
+    Column,
+    Columns,
+    Date,
+    Number,
+    Texts,
+    arrow_cells,
+    column_from_state,
+    orders,
+)
+from torchnpn.table_files import USUAL_NOTATION, Notation, Survey, TableError, cells, column_numbers
 
 FAR_RANGES = 10  # a number further outside the training values than so many of their ranges is suspicious
-MOST_CATEGORIES = 64  # of a column; the rest share one input, "other"
+_MANY_TEXTS = 64  # different ones, more than numbers with a few words among them have
+_OF_NOTATION = ("decimal", "missing", "unit")  # what the state of a column of numbers holds of it
 _IDENTIFIER = re.compile(
     r"(?i)(.*[\W_])?(id|uuid|guid|key|index|idx|rowid|row|rownum|row ?number|record|serial|no|nr|num|number)\W*|"
     r"unnamed.*|(?-i:.*[a-z](Id|ID|No|Nr))|id[\W_].*|column 1"
 )
 _DATE = re.compile(r"\d{4}[-/.]\d{1,2}[-/.]\d{1,2}([T ].*)?|\d{1,2}[-/.]\d{1,2}[-/.]\d{2,4}( .*)?")
-
-
-@dataclass(frozen=True)
-class Number:
-    """A column of numbers; one input, x - origin, so that float32 keeps the digits that differ (dates, identifiers)."""
-
-    name: str
-    origin: float
-    notation: Notation = USUAL_NOTATION
-    range: tuple[float, float] | None = None  # smallest and largest training value; None in files of earlier versions
-
-    @property
-    def inputs(self) -> tuple[str, ...]:
-        return (self.name,)
-
-    def encode(self, found: pa.Array, first_row: int) -> NDArray[np.float32]:  # (rows,) -> (rows, 1)
-        values = column_numbers(found, self.name, first_row, self.notation) - self.origin
-        with np.errstate(over="ignore"):  # a number that float32 cannot hold is refused below
-            encoded = values.astype(np.float32)[:, None]
-        if np.isinf(encoded).any():
-            row = first_row + int(np.flatnonzero(np.isinf(encoded))[0])
-            raise TableError(f"Column {self.name!r} holds a number beyond 3e38 in row {row:,}. Scale the column down.")
-        return encoded
+_ADVICE = "write them as 2024-12-31 to use it"
 
 
 @dataclass(frozen=True)
 class Exposure(Number):
     """A column of numbers above 0, to which the target is in proportion; the last one of a schema, and no feature."""
 
-    def encode(self, found: pa.Array, first_row: int) -> NDArray[np.float32]:  # (rows,) -> (rows, 1)
-        encoded = super().encode(found, first_row)
-        wrong = ~(encoded[:, 0] > 0)
+    def encode(self, cells: Cells, first_row: int = 0) -> NDArray[Any]:  # (rows,) -> (rows, 1)
+        encoded = super().encode(cells, first_row)
+        wrong = ~(encoded[:, 0] >= np.finfo(np.float32).tiny)
         if wrong.any():
             row = int(np.flatnonzero(wrong)[0])
             what = "nothing" if np.isnan(encoded[row, 0]) else f"{encoded[row, 0]:g}"
@@ -64,31 +55,18 @@ class Exposure(Number):
             )
         return encoded
 
+    def state(self) -> dict[str, Any]:
+        """Plain values, for a model file."""
+        return {"exposure" if name == "number" else name: value for name, value in super().state().items()}
 
-@dataclass(frozen=True)
-class Category:
-    """A column of text: an input of 0 or 1 for each value, one input alone where there are two values.
-
-    A missing cell is NaN in all of them, which a network reads as "could be any". So is a value that was never seen;
-    but where rare values were put together as "other", it is one of these.
-    """
-
-    name: str
-    values: tuple[str, ...]  # the most frequent first
-    has_other: bool = False
-
-    @property
-    def inputs(self) -> tuple[str, ...]:
-        names = [f"{self.name}={value}" for value in self.values]
-        return tuple([*names, f"{self.name}=other"] if self.has_other else names[:1] if len(names) == 2 else names)
-
-    def encode(self, found: pa.Array, first_row: int) -> NDArray[np.float32]:  # (rows,) -> (rows, inputs)
-        known = pc.index_in(found.cast(pa.string()), pa.array(self.values, pa.string()), skip_nulls=True)
-        code = known.fill_null(len(self.values)).to_numpy(zero_copy_only=False)
-        missing = np.asarray(found.is_null()) | ((code == len(self.values)) & (not self.has_other))
-        encoded: NDArray[np.float32] = (code[:, None] == np.arange(len(self.inputs))).astype(np.float32)
-        encoded[missing] = np.nan
-        return encoded
+    @classmethod
+    def from_state(cls, state: object) -> Exposure:
+        """The inverse of `state`; a ValueError where it is something else."""
+        plain = dict(state) if isinstance(state, dict) else {}
+        number = Number.from_state({"number" if name == "exposure" else name: value for name, value in plain.items()})
+        if number.origin:
+            raise ValueError(f"An exposure should be a column of numbers from 0 on, got {shown(state)}.")
+        return cls(number.name, 0.0, number.range)
 
 
 class FarOutside(NamedTuple):
@@ -107,30 +85,20 @@ class LeftOut(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Schema:
-    """The columns that a network reads, in order."""
+class Schema(Columns):
+    """The columns that a network reads, in order, and how files write them."""
 
-    columns: tuple[Number | Category, ...]
     missing: tuple[str, ...] = ()  # words for missing cells, beside the usual ones
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        return tuple(column.name for column in self.columns)
+    notations: Mapping[str, Notation] = field(default_factory=dict)  # of numbers, where it is not the usual one
 
     @property
     def exposure(self) -> str:
         """Name of the column that is an exposure, the last one; empty where there is none."""
         return self.columns[-1].name if isinstance(self.columns[-1], Exposure) else ""
 
-    @property
-    def groups(self) -> dict[str, slice]:
-        """Where the inputs of each column stand."""
-        ends = np.cumsum([0, *(len(column.inputs) for column in self.columns)]).tolist()
-        return {column.name: slice(a, b) for column, a, b in zip(self.columns, ends[:-1], ends[1:], strict=True)}
-
-    @property
-    def width(self) -> int:
-        return sum(len(column.inputs) for column in self.columns)
+    def notation(self, name: str) -> Notation:
+        """How the numbers of a column are written."""
+        return self.notations.get(name, USUAL_NOTATION)
 
     def check(self, names: Iterable[str]) -> None:
         """Say which column is missing from a file, if one is."""
@@ -154,10 +122,23 @@ class Schema:
             if found is None:
                 kind = "numbers" if isinstance(column, Number) else "text"
                 raise TableError(f"Column {column.name!r} should hold {kind}; it holds {batch[column.name].type}.")
-            if isinstance(column, Category) and not pa.types.is_string(found.type):
-                found = pa.array([None if x is None else f"{x:.15g}" for x in found.to_pylist()], pa.string())
-            encoded[:, place] = column.encode(found, first_row)
+            with np.errstate(over="ignore"):  # a number that float32 cannot hold is refused below
+                encoded[:, place] = self._encoded(column, found, first_row)
+            if np.isinf(encoded[:, place]).any():
+                row = first_row + int(np.flatnonzero(np.isinf(encoded[:, place.start]))[0])
+                raise TableError(
+                    f"Column {column.name!r} holds a number beyond 3e38 in row {row:,}. Scale the column down."
+                )
         return encoded
+
+    def _encoded(self, column: Column, found: pa.Array, first_row: int) -> NDArray[Any]:
+        if isinstance(column, Number):
+            numbers = column_numbers(found, column.name, first_row, self.notation(column.name))
+            return column.encode(numbers, first_row)
+        try:
+            return column.encode(arrow_cells(found, column.name), first_row)
+        except ValueError as error:
+            raise TableError(f"{error} Correct the cell, or leave it empty to mark it as missing.") from None
 
     def far_outside(self, X: NDArray[np.float32], first_row: int = 1) -> Iterator[FarOutside]:
         """For each column, the first number that lies more than 10 ranges of the training values beyond them.
@@ -178,20 +159,24 @@ class Schema:
     def state(self) -> list[dict[str, Any]]:
         """Plain values, for a model file."""
         words = [{"missing": list(self.missing)}] if self.missing else []
-        return [*map(_state, self.columns), *words]
+        return [*({**column.state(), **self.notation(column.name).state()} for column in self.columns), *words]
 
     @classmethod
     def from_state(cls, state: object) -> Schema:
         """The inverse of `state`; a ValueError where it is something else."""
-        if not isinstance(state, list) or not state:
-            raise ValueError("A schema should be a list of columns.")
         match state:
             case [*described, {"missing": list(words), **rest}] if not rest and described:
                 if not all(isinstance(word, str) for word in words) or len(words) > 1_000:
                     raise ValueError("A schema should have words for missing cells.")
-            case described:
+            case list(described) if described:
                 words = []
-        schema = cls(tuple(map(_column, described)), tuple(words))
+            case _:
+                raise ValueError("A schema should be a list of columns.")
+        apart = [_apart(one) for one in described]
+        columns = tuple(_column(plain) for plain, _ in apart)
+        found = zip(columns, (Notation.from_state(notation) for _, notation in apart), strict=True)
+        notations = {column.name: notation for column, notation in found if notation != USUAL_NOTATION}
+        schema = cls(columns, tuple(words), notations)
         if len(set(schema.names)) < len(schema.names):
             raise ValueError("A schema should have columns of different names.")
         if any(isinstance(column, Exposure) for column in schema.columns[:-1]):
@@ -226,7 +211,10 @@ def find_schema(
         left_out += [LeftOut(name, reason) for name, reason in identifiers.items() if name not in use]
         usable = [column for column in usable if column.name not in identifiers or column.name in use]
     exposed = [_exposure(found, exposure)] if exposure else []
-    return Schema((*map(_described, usable), *exposed), found.missing), left_out
+    described = (*map(_described, usable), *exposed)
+    notations = {column.name: found.columns[column.name].notation for column in described}
+    special = {name: notation for name, notation in notations.items() if notation not in (None, USUAL_NOTATION)}
+    return Schema(described, found.missing, special), left_out
 
 
 def _exposure(found: Survey, name: str) -> Exposure:
@@ -236,17 +224,20 @@ def _exposure(found: Survey, name: str) -> Exposure:
             f"{shown(column.first_text[1])} in row {column.first_text[0]:,}" if column and column.first_text else "none"
         )
         raise TableError(f"The exposure {name!r} should hold numbers; it holds {what}.")
-    return Exposure(name, 0.0, column.notation, (column.low, column.high))
+    return Exposure(name, 0.0, (column.low, column.high))
 
 
-def _described(column: Column) -> Number | Category:
-    if column.notation is not None:
-        return Number(column.name, column.low / 2 + column.high / 2, column.notation, (column.low, column.high))
-    values = sorted(column.counts, key=lambda text: (-column.counts[text], text))
-    return Category(column.name, tuple(values[:MOST_CATEGORIES]), len(values) > MOST_CATEGORIES)
+def _described(column: table_files.Column) -> Column:
+    if column.is_number:
+        return Number(column.name, column.low / 2 + column.high / 2, (column.low, column.high))
+    texts = column.texts
+    match orders(texts):
+        case [order]:
+            return Date.learn(column.name, Texts(np.arange(len(texts)), texts), order)
+    return Category.learn(column.name, column.counts)
 
 
-def _identifier(column: Column, rows: int) -> str | None:
+def _identifier(column: table_files.Column, rows: int) -> str | None:
     """Why a column only names its rows, or None."""
     if column.filled < rows or rows < 10:
         return None
@@ -257,7 +248,7 @@ def _identifier(column: Column, rows: int) -> str | None:
     return None
 
 
-def _reason(column: Column) -> str | None:
+def _reason(column: table_files.Column) -> str | None:
     """Why a column cannot be used, or None."""
     different = len(column.counts)
     if column.filled == 0:
@@ -267,14 +258,19 @@ def _reason(column: Column) -> str | None:
     if column.is_number:
         return None
     is_various = not column.has_all_counts or (different > 10 and different > column.filled / 2)
-    if (is_various or different > MOST_CATEGORIES) and column.is_mostly_numbers and column.first_text:
+    if (is_various or different > _MANY_TEXTS) and column.is_mostly_numbers and column.first_text:
         row, text = column.first_text
         return (
             f"holds numbers and text (row {row:,}: {shown(text)}); to use it, correct these cells, "
             f"or, if they mean that it is missing: --na {quoted(text)}"
         )
-    if all(map(_DATE.fullmatch, column.counts)):
-        return _DATES
+    match orders(column.texts):
+        case [_]:
+            return None
+        case [_, *_]:
+            return f"holds dates with the day or the month first, such as {shown(column.texts[0])}; {_ADVICE}"
+    if all(map(_DATE.fullmatch, column.texts)):
+        return f"holds dates, of which some cannot be read, such as {shown(column.texts[0])}; {_ADVICE}"
     what, advice = "text", ""
     if column.code:
         what = f"code with leading zeros, such as {shown(column.code)},"
@@ -286,38 +282,18 @@ def _reason(column: Column) -> str | None:
     return None
 
 
-_DATES = "holds dates; turn them into numbers (a year, a number of days) to use it"
+def _apart(state: object) -> tuple[object, dict[str, Any]]:
+    """What a file says of a column, and how its numbers are written."""
+    if not isinstance(state, dict) or not state.keys() & {"number", "exposure"}:
+        return state, {}
+    plain = {name: value for name, value in state.items() if name not in _OF_NOTATION}
+    return plain, {name: value for name, value in state.items() if name in _OF_NOTATION}
+
+
+def _column(state: object) -> Column:
+    is_exposure = isinstance(state, dict) and "exposure" in state and "number" not in state
+    return Exposure.from_state(state) if is_exposure else column_from_state(state)
 
 
 def _type_reason(kind: pa.DataType) -> str:
-    return _DATES if pa.types.is_temporal(kind) else f"holds {kind}, neither numbers nor text"
-
-
-def _state(column: Number | Category) -> dict[str, Any]:
-    if isinstance(column, Number):
-        known = {} if column.range is None else {"range": list(column.range)}
-        kind = "exposure" if isinstance(column, Exposure) else "number"
-        return {kind: column.name, "origin": column.origin, **known, **column.notation.state()}
-    return {"category": column.name, "values": list(column.values), "has_other": column.has_other}
-
-
-def _column(state: object) -> Number | Category:
-    match state:
-        case {"number": str(name), "origin": int() | float() as origin, **rest} if np.isfinite(origin):
-            known = _range(rest.pop("range")) if "range" in rest else None
-            return Number(name, float(origin), Notation.from_state(rest), known)
-        case {"exposure": str(name), "origin": 0.0, **rest}:
-            known = _range(rest.pop("range")) if "range" in rest else None
-            return Exposure(name, 0.0, Notation.from_state(rest), known)
-        case {"category": str(name), "values": list(values), "has_other": bool(has_other), **rest} if not rest:
-            texts = all(isinstance(value, str) for value in values) and len(set(values)) == len(values)
-            if texts and 2 <= len(values) <= MOST_CATEGORIES:
-                return Category(name, tuple(values), has_other)
-    raise ValueError(f"A column of a schema should be a number or a category, got {shown(state)}.")
-
-
-def _range(state: object) -> tuple[float, float]:
-    match state:
-        case [float(low), float(high)] if np.isfinite([low, high]).all() and low <= high:
-            return low, high
-    raise ValueError(f"The range of a column should be two finite numbers, the smaller one first, got {shown(state)}.")
+    return f"holds {kind}, neither numbers, text nor dates"

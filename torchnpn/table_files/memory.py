@@ -1,0 +1,55 @@
+"""Tables in memory, read in the way of files."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pyarrow as pa
+
+from torchnpn.table_files.formats import TableError
+from torchnpn.table_files.layout import check_names
+from torchnpn.table_files.read import BATCH_ROWS, Progress, Table, no_progress
+
+
+@dataclass(frozen=True)
+class MemoryTable(Table):
+    """An Arrow table as a table with named columns."""
+
+    content: pa.Table | None = None
+
+    def batches(self, progress: Progress = no_progress) -> Iterator[pa.RecordBatch]:
+        """All rows, in order."""
+        assert self.content is not None
+        whole = self.content if self.rows is None else self.content.slice(0, self.rows)
+        if not whole.num_rows:
+            raise TableError(f"{self.label} has no rows.")
+        yield from whole.combine_chunks().to_batches(max_chunksize=BATCH_ROWS)
+        progress(1.0)
+
+
+def arrow_table(frame: object) -> pa.Table:
+    """A frame of any library as an Arrow table.
+
+    Raises:
+        TableError: It is no frame, or has a column that Arrow cannot hold.
+    """
+    if isinstance(frame, pa.RecordBatch):
+        return pa.Table.from_batches([frame])
+    if not hasattr(frame, "__arrow_c_stream__"):
+        raise TableError(
+            f"A table should be a frame (pandas, polars, Arrow) or the path of a file, got {type(frame).__name__}."
+        )
+    try:
+        table = pa.table(frame)
+    except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError) as error:
+        raise TableError(f"The frame has a column of several types: {str(error).splitlines()[0]}.") from None
+    return table.drop_columns([name for name in table.column_names if name.startswith("__index_level_")])
+
+
+def memory_table(frame: object) -> MemoryTable:
+    """A frame, to be read like a file."""
+    table = arrow_table(frame)
+    check_names(tuple(table.column_names), "the frame")
+    return MemoryTable(Path("frame"), tuple(table.column_names), tuple(table.schema.types), "the frame", content=table)
