@@ -112,16 +112,23 @@ class Weibull(ExponentialFamily):
         return np.asarray(np.exp(np.log(lam) + np.log(-np.log1p(-q)) / k))
 
     def _crps(self, y: Array) -> Array:
-        """E |x - y| - ½ E |x - x'| with E |x - y| = y (2 F(y) - 1) + μ (1 - 2 P(1 + 1/k, (y/λ)^k)).
+        """E |x - y| - ½ E |x - x'| with E |x - y| = y (1 - 2 e^-z) + μ - 2 λ γ(a, z), z = (y/λ)^k and a = 1 + 1/k.
 
-        The smaller of two is Weibull with the scale 2^(-1/k) λ, so that ½ E |x - x'| = μ (1 - 2^(-1/k)).
+        The smaller of two is Weibull with the scale 2^(-1/k) λ, so that ½ E |x - x'| = μ (1 - 2^(-1/k)): μ drops out.
         """
         lam, k = self._numpy()
-        mean = lam * np.exp(special.gammaln(1 + 1 / k))
+        inverse = np.minimum(1 / k, _LARGEST_INVERSE)
+        a = 1 + inverse
+        log_mean = np.log(lam) + special.gammaln(a)
         z = np.exp(k * (np.log(np.maximum(y, np.finfo(np.float64).tiny)) - np.log(lam)))
         z = np.where(y > 0, z, 0.0)
-        near = y * -np.expm1(-z) - y * np.exp(-z) + mean * (1 - 2 * special.gammainc(1 + 1 / k, z))
-        return np.asarray(near + mean * np.expm1(-math.log(2) / k))
+        # The part of the mean below y, λ γ(a, z): where μ overflows, z < a, and y z e^-z 1F1(1; a + 1; z)/a holds.
+        below = np.where(
+            log_mean < _OVERFLOWS,
+            np.exp(np.minimum(log_mean, _OVERFLOWS)) * special.gammainc(a, z),
+            y * (z / a) * np.exp(-z) * special.hyp1f1(1.0, a + 1, z),
+        )
+        return np.asarray(y * (1 - 2 * np.exp(-z)) + np.exp(log_mean - math.log(2) * inverse) - 2 * below)
 
     def scaled(self, shift: Tensor, scale: Tensor) -> Self:
         if bool((shift != 0).any()):
@@ -136,7 +143,7 @@ def _log_gamma(shape: Tensor | float, n: int) -> Tensor:
 
 def _log_relative_variance(shape: Tensor | float) -> Tensor:
     """log(Γ(1 + 2/k)/Γ(1 + 1/k)² - 1), in float64; for large k by the series of log Γ(1 + e), e = 1/k."""
-    e = (1 / torch.as_tensor(shape).double()).clamp_max(1e300)
+    e = (1 / torch.as_tensor(shape).double()).clamp_max(_LARGEST_INVERSE)
     series = torch.zeros_like(e)
     for n in range(24, 1, -1):  # log Γ(1 + e) = -γ e + Σ ζ(n) (-e)^n/n, whose first term drops out
         series = series * -e.clamp_max(_SERIES) + float(special.zeta(n)) / n * (2.0**n - 2)
@@ -153,3 +160,5 @@ def _exp_excess(x: Tensor) -> Tensor:
 
 
 _SERIES = 0.02  # of 1/k, within which the series holds
+_OVERFLOWS = 700.0  # logs above
+_LARGEST_INVERSE = 1e300  # of shapes, whose log Γ is finite
