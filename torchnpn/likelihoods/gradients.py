@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 
+import numpy as np
 import torch
 
 from torchnpn.kernels import cpu
@@ -39,7 +40,8 @@ def _closed_form(likelihood: Likelihood) -> cpu.ClosedForm | None:
 def autograd_loss_gradient(
     likelihood: Likelihood, m: cpu.Array, s: cpu.Array, y: cpu.Array, share: cpu.Array
 ) -> cpu.LossGradient:
-    """The same for any likelihood."""
+    """The same for any likelihood. A variance below zero has overflowed: as NaN it makes the training diverge."""
+    s = np.where(s < 0, np.nan, s).astype(s.dtype, copy=False)
     with torch.enable_grad():
         o_m, o_s = (torch.from_numpy(part).requires_grad_() for part in (m, s))
         rows = likelihood.loss(Moments(o_m, o_s), torch.from_numpy(y)) * torch.from_numpy(share)
