@@ -47,7 +47,7 @@ def models() -> dict[str, object]:
     """One of each kind that can be saved."""
     chance = np.random.default_rng(0)
     X, y = chance.normal(size=(20, 2)), chance.normal(size=(20, 2))
-    fast = {"hidden": (3,), "max_epochs": 1, "random_state": 0, "effort": "quick"}
+    fast = {"hidden": (3,), "max_epochs": 1, "random_state": 0}
     torch.manual_seed(0)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of few rows
