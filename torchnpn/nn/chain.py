@@ -16,7 +16,7 @@ from torchnpn.nn.noise import Dropout
 FUSED: dict[type[nn.Module], str] = {ReLU: "relu", Sigmoid: "sigmoid", Tanh: "tanh"}  # those that end a linear kernel
 
 
-class Layer(NamedTuple):
+class ChainLayer(NamedTuple):
     """A linear layer with the activation and the dropout after it."""
 
     linear: Linear
@@ -26,7 +26,7 @@ class Layer(NamedTuple):
 
 class Chain(NamedTuple):
     dropout: float  # on the inputs
-    layers: list[Layer]
+    layers: list[ChainLayer]
 
 
 def chain_of(modules: list[nn.Module]) -> Chain | str:
@@ -41,7 +41,7 @@ def chain_of(modules: list[nn.Module]) -> Chain | str:
             what = type(linear).__name__
             return f"{what} is not a Gaussian Linear layer with a bias, nor ReLU, Sigmoid, Tanh or Dropout after one"
         name = FUSED[type(rest.pop(0))] if rest and type(rest[0]) in FUSED else "none"
-        layers.append(Layer(linear, name, _dropout(rest)))
+        layers.append(ChainLayer(linear, name, _dropout(rest)))
     return Chain(first, layers) if layers else "there is no layer"
 
 
