@@ -20,7 +20,7 @@ from torchnpn.kernels.triton.layer import (
     fill_pair_,
     forward,
     input_gradient,
-    point_or_random,
+    signal,
     weights,
 )
 from torchnpn.kernels.triton.signals import FAST, FULL, Activation, Drop, Gradient
@@ -278,9 +278,9 @@ ROWS, WIDTH, REPLICAS = 30, 31, 2
 def hidden(drop, seed=0):
     """A layer below, with or without dropout: its output, and its weights."""
     a_m, _, *parameters = layer_case((REPLICAS,), ROWS, WIDTH, 5, point=True, seed=seed)
-    w = weights(*parameters, True, True, FULL)
+    w = weights(parameters[:2], *parameters[2:], True, True, FULL)
     fill_pair_(w)
-    return forward(point_or_random(a_m, None, FULL), w, Activation("sigmoid"), drop=drop, last=True, precision=FULL)
+    return forward(signal(a_m, None, w, FULL), w, Activation("sigmoid"), drop=drop, precision=FULL)
 
 
 def dropping(p=0.3, seed=7, step=0, salt=1):
@@ -325,13 +325,13 @@ def test_the_backward_pass_draws_the_mask_of_the_forward_pass(large):
     """Through dropout and sigmoid down to o: the chain rule by hand, with the mask read off the output."""
     drop, act = dropping(), Activation("sigmoid")
     below, scale = hidden(drop), mask(drop)
-    signal = point_or_random(below.a.m, below.a.s, FULL)
     _, _, *parameters = layer_case((REPLICAS,), ROWS, 6, WIDTH, seed=30)
-    w = weights(*parameters, True, False, FULL)
+    w = weights(parameters[:2], *parameters[2:], True, False, FULL)
     fill_pair_(w)
+    a = signal(below.a.m, below.a.s, w, FULL)
     g = Gradient(normal(REPLICAS, ROWS, 6, seed=40), normal(REPLICAS, ROWS, 6, seed=41))
-    by_o = input_gradient(g, signal, w, below, act, drop, FULL)
-    by_a = input_gradient(g, signal, w, precision=FULL)
+    by_o = input_gradient(g, a, w, below, act, drop, FULL)
+    by_a = input_gradient(g, a, w, precision=FULL)
     want = activation_gradient(below.o_m, below.o_s, by_a.m * scale, by_a.s * scale**2, act)
     torch.testing.assert_close(by_o, want, rtol=2e-4, atol=4e-6)  # the mask was rounded
 

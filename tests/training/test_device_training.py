@@ -11,7 +11,7 @@ import torch
 from support.device_cases import FEATURES, OUTPUTS, ROWS, dataset, network, normal, reason, recipe, seeded
 
 from torchnpn import likelihoods, nn, priors
-from torchnpn._cuda import CapturedCall, SideStream, captured
+from torchnpn._cuda import CapturedCall, SideStreams, captured
 from torchnpn.moments import Moments
 from torchnpn.training import constant, cosine
 from torchnpn.training.chain import TritonChainSteps
@@ -26,7 +26,7 @@ pytest.importorskip("triton")
 def textbook_kl(net, prior):
     """Σ ½ (λ (m² + s) - 1 - log λ - log s) over weights and biases of Gaussian layers."""
     total = 0.0
-    for i, layer in enumerate(module for module in net if isinstance(module, nn.Linear)):
+    for i, layer in enumerate(module for module in net.modules() if isinstance(module, nn.Linear)):
         for parameter, bias in ((layer.weight, False), (layer.bias, True)):
             m, s = parameter.moments
             if isinstance(prior, priors.IsotropicGaussian):
@@ -107,6 +107,13 @@ CASES = {  # settings of the network and of the data; the prior; settings of the
         EMPIRICAL,
         {"learning_rate": [2e-2, 1e-3]},
     ),
+    "amounts, noise": ({"noise": True}, {"kind": "amounts", "weight": True}, EMPIRICAL, {"epochs": 1}),
+    "amounts, noise, replicas, adversarial": (
+        {"noise": True, "hidden": (7,), "replicas": (2,)},
+        {"kind": "amounts"},
+        ISOTROPIC,
+        {"epochs": 1, "adversarial": 0.5},
+    ),
     "labels, adversarial": ({}, {}, ISOTROPIC, {"epochs": 1, "adversarial": 0.5}),
     "labels, adversarial, one layer": ({"hidden": ()}, {}, None, {"adversarial": 0.5}),
     "amounts, adversarial, replicas, radii": (
@@ -119,22 +126,21 @@ CASES = {  # settings of the network and of the data; the prior; settings of the
 }
 
 
-def likelihood_for(data, replicas=()):
-    return (
-        likelihoods.ScaledSoftmax(OUTPUTS)
-        if "kind" not in data
-        else likelihoods.GaussianNoise(OUTPUTS, replicas=replicas)
-    )
+def likelihood_for(shape, data, replicas=()):
+    if "kind" not in data:
+        return likelihoods.ScaledSoftmax(OUTPUTS)
+    kind = likelihoods.HeteroscedasticGaussian if shape.get("noise") else likelihoods.GaussianNoise
+    return kind(OUTPUTS, replicas=replicas)
 
 
 def check_case(case, fused):
     shape, data, prior, settings = case
     settings, data_, replicas = recipe(**settings), dataset(**data), shape.get("replicas", ())
-    net, likelihood = network(**shape), likelihood_for(data, replicas)
+    net, likelihood = network(**shape), likelihood_for(shape, data, replicas)
     single = [None] if not replicas else range(*replicas)
     lone_shape = {**shape, "replicas": ()}
     lone_nets = [alone(net, lambda: network(**lone_shape), k) for k in single]
-    lone_likelihoods = [alone(likelihood, lambda: likelihood_for(data), k) for k in single]
+    lone_likelihoods = [alone(likelihood, lambda: likelihood_for(shape, data), k) for k in single]
     training = device_engine(net, data_, likelihood, prior, settings, fused=fused)
     assert isinstance(training.stepper, TritonChainSteps if fused else TapeSteps)
     losses, orders = [], []
@@ -174,7 +180,11 @@ def test_a_training_by_autograd_is_the_plain_loop(case):
 WAYS = {  # constants of `layer` that lead through the other branches
     "library's products": {"layer.is_large": lambda *sizes: True},
     "sums added up before": {"update._MOST_PARTS": 0},
-    "long batches": {"update.LONG": 1},
+    "products and update in two kernels, batches in parts": {
+        "update._FEW_ROWS": 0,
+        "update._ROWS": 4,
+        "layer._LEAST_PART": 4,
+    },
 }
 
 
@@ -264,7 +274,7 @@ def test_on_a_cpu_nothing_is_recorded():
     assert [repeated() for _ in range(6)] == [1, 2, 3, 4, 5, 6]
     assert captured(torch.sin, torch.ones(3)) is torch.sin
     assert captured(torch.sin) is torch.sin
-    beside = SideStream(torch.device("cpu"))
+    beside = SideStreams(torch.device("cpu"))
     beside(calls.append, 2)
     beside.join()
     assert calls[-1] == 2

@@ -14,11 +14,11 @@ import scipy.sparse
 import torch
 from torch import Tensor, nn
 
-from torchnpn._cuda import SideStream
+from torchnpn._cuda import SideStreams
 from torchnpn._torch import has_hooks
 from torchnpn.families import Gaussian
 from torchnpn.kernels import cpu, has_triton
-from torchnpn.likelihoods import ScaledSoftmax, loss_gradient
+from torchnpn.likelihoods import LOG_VARIANCE, GaussianNoise, HeteroscedasticGaussian, ScaledSoftmax, loss_gradient
 from torchnpn.moments import Moments
 from torchnpn.nn import ChainLayer, Linear, MeanAndNoise, ReLU, Sequential, chain_of, count_replicas
 from torchnpn.priors import EmpiricalBayes, IsotropicGaussian, Prior
@@ -238,6 +238,7 @@ class TritonChainSteps(ChainSteps):
         from torchnpn.kernels import triton  # only here: it is not installed everywhere
 
         super().__init__(objective, plan)
+        self._triton = triton
         model, likelihood, prior, recipe = objective
         chain = _fused_chain(model)
         assert isinstance(chain, _FusedChain)
@@ -251,7 +252,7 @@ class TritonChainSteps(ChainSteps):
         plain, few = len(heads) == 1 and heads[0].activation == "none", heads[0].b[0].shape[-1] <= triton.MOST_CLASSES
         labels = plan.rows.y if type(likelihood) is ScaledSoftmax and plain and few else None
         self.own = AdamUpdate([p for p in likelihood.parameters() if p.requires_grad], plan.now)
-        self.side = SideStream(plan.device)
+        self.side = SideStreams(plan.device)
         self.operations = self.chain = triton.TritonChain(
             (x.mean, x.variance), plan, chain.dropout, hidden, heads, _prior_setting(prior),
             ADAM, triton.PRECISIONS[recipe.precision], labels, self._loss, self.side,
@@ -266,16 +267,38 @@ class TritonChainSteps(ChainSteps):
         self.sweep()
 
     def _loss(self, m: Tensor, s: Tensor, learning: bool) -> tuple[Tensor, Tensor]:
-        """Gradients by the outputs, by autograd; the likelihood's own parameters take their step at once."""
+        """Gradients by the outputs; the likelihood's own parameters take their step at once."""
+        g_m, g_s, by_own = (self._noise_loss if self._has_noise_kernel else self._autograd_loss)(m, s, learning)
+        if learning:
+            self.own.apply(by_own)
+        return g_m, g_s
+
+    @property
+    def _has_noise_kernel(self) -> bool:
+        if type(self.likelihood) not in (GaussianNoise, HeteroscedasticGaussian):
+            return False
+        y = self.on_device.rows.y
+        return y.dtype == torch.float32 and y.dim() == 2 and y.shape[-1] <= self._triton.MOST_TARGETS
+
+    def _noise_loss(self, m: Tensor, s: Tensor, learning: bool) -> tuple[Tensor, Tensor, list[Tensor]]:
+        """By a kernel."""
+        plan, log_noise = self.on_device, self.likelihood.log_noise.detach()
+        following = plan.following if learning else torch.empty_like(plan.following)
+        of_replicas = log_noise.view(plan.replicas, -1)
+        g_m, g_s, by_noise = self._triton.noise_loss(
+            m, s, plan.rows.y, of_replicas, plan, following, self.likelihood.elbo, LOG_VARIANCE
+        )
+        return g_m, g_s, [by_noise.view_as(log_noise)] if self.own.parameters else []
+
+    def _autograd_loss(self, m: Tensor, s: Tensor, learning: bool) -> tuple[Tensor, Tensor, Sequence[Tensor]]:
         plan, own = self.on_device, self.own
         with torch.enable_grad():
             m, s = (part.detach().requires_grad_() for part in (m, s))
             rows = self.likelihood.loss(Moments(m, s), plan.rows.y[plan.part(plan.order)]) * plan.part(plan.share)
             g_m, g_s, *by_own = torch.autograd.grad(rows.sum(), [m, s, *own.parameters], materialize_grads=True)
         if learning:
-            own.apply(by_own)
             plan.note(rows.detach())
-        return g_m, g_s
+        return g_m, g_s, by_own
 
     def _averages(self) -> list[Averages]:
         found = self.own.averages()

@@ -7,6 +7,7 @@ training step. `linear` is what autograd calls, `chain` what training a chain ca
 
 from torchnpn.kernels.triton import gaussian_loss, linear, sparse, update
 from torchnpn.kernels.triton.chain import Layer, TritonChain
+from torchnpn.kernels.triton.noise_loss import MOST_TARGETS, noise_loss
 from torchnpn.kernels.triton.signals import FAST, FULL, Activation
 from torchnpn.kernels.triton.step import MOST_CLASSES
 
@@ -16,12 +17,14 @@ __all__ = [
     "FAST",
     "FULL",
     "MOST_CLASSES",
+    "MOST_TARGETS",
     "PRECISIONS",
     "Activation",
     "Layer",
     "TritonChain",
     "gaussian_loss",
     "linear",
+    "noise_loss",
     "sparse",
     "update",
 ]

@@ -31,6 +31,7 @@ _LARGE = 2**30  # multiplications in a product, over all replicas, from which th
 _BLOCK = 1024
 _LONG = 1024  # rows of a batch, from which products are large earlier
 _LONG_SUM = 1024  # outputs, from which a sum over them is worth cutting in parts
+_LEAST_PART = 256  # rows of a batch, of which a program takes the sum where there are few tiles of weights
 _MOST_PARTS = 32  # of a sum over features, that every program adds up for itself
 
 
@@ -51,7 +52,7 @@ def _fill_signal(m: Tensor, s: Tensor | None, pair: Tensor | None, w: Weights) -
     R, (shared, M, K), BM, BK = len(w.W_m), m.shape, 16, 128
     t = None if w.tied is None else m.new_empty(triton.cdiv(K, BK), R, M)
     epilogues.signal_kernel[(triton.cdiv(M, BM) * triton.cdiv(K, BK), shared if t is None else R)](
-        m, pointer(s, m), pointer(pair, m), pointer(t, m), pointer(w.c2, m), M, K, _stride(m),
+        m, pointer(s, m), pointer(pair, m), pointer(t, m), pointer(w.c2, m), M, K, stride(m),
         HAS_S=s is not None, TIED=t is not None, BM=BM, BK=BK,
     )  # fmt: skip
     return t
@@ -121,7 +122,7 @@ def forward(
     out_s = torch.empty_like(out_m) if last else None
     pair = None if last else a.m.new_empty(R, M, N if tied_above else 2 * N, dtype=precision.variance)
     plain = act.name == "none" and drop is None
-    large = is_large(R, M, N, K) or _by_library(precision, a.m)
+    large = is_large(R, M, N, K) or by_library(precision, a.m)
     BM, BN, BK, warps, stages = (8, 128, 0, 4, 1) if large else _tiles("forward", R, M, N, K)
     t, parts, padded = batch_parts(a.t, a.m)
     out_t = a.m.new_empty(triton.cdiv(N, BN), R, M) if tied_above else None
@@ -146,7 +147,7 @@ def forward(
     o_m, o_s = (torch.empty_like(out_m), torch.empty_like(out_m)) if save else (out_m, pointer(out_s, out_m))
     products.forward_kernel[grid](
         a.m, pointer(a.pair, a.m), w.W_m, pointer(w.pair, w.W_m), b_m, b_v, t, squares[0], *outputs, o_m, o_s,
-        *_randomness(drop, a.m), M, N, K, _stride(a.m), *settings, SAVE=save, **ends,
+        *_randomness(drop, a.m), M, N, K, stride(a.m), *settings, SAVE=save, **ends,
         PRECISION=precision.mean, BK=BK, num_stages=stages,
     )  # fmt: skip
     return Forward(Signal(out_m, out_s, pair, out_t), o_m, o_s)
@@ -170,7 +171,7 @@ def input_gradient(
     M = g.m.shape[-2]
     act = Activation() if act is None or below is None else act
     o_m, o_s = (a.m, a.m) if below is None else (below.o_m, below.o_s)
-    large = is_large(R, M, N, K) or _few_long_sums(R, M, N, K) or _by_library(precision, a.m)
+    large = is_large(R, M, N, K) or _few_long_sums(R, M, N, K) or by_library(precision, a.m)
     BM, BN, BK, warps, stages = (8, 0, 128, 4, 1) if large else _tiles("input", R, M, N, K)
     u, parts, padded = batch_parts(g.u, a.m)
     d_m, d_s = g.m.new_empty(R, M, K), g.s.new_empty(R, M, K)
@@ -179,7 +180,7 @@ def input_gradient(
     ends = (
         a.m, o_m, o_s, d_m, d_s, pointer(d_u, d_m), pointer(r2, a.m), *_randomness(drop, a.m), M,
     )  # fmt: skip
-    constants = (_stride(a.m), *act[1:], *_chance(drop), parts)
+    constants = (stride(a.m), *act[1:], *_chance(drop), parts)
     settings = {
         "ACT": act.name, "DROP": drop is not None, "TIED": w.tied is not None, "TIED_BELOW": r2 is not None,
         "PARTS": padded, "BM": BM, "BK": BK, "num_warps": warps,
@@ -211,24 +212,32 @@ def point_gradient(g: Gradient, a: Signal, w: Weights, precision: Precision = FA
 def weight_products(
     g: Gradient, a: Signal, w: Weights, dtype: torch.dtype, precision: Precision
 ) -> tuple[Tensor, Tensor | None]:
-    """g_mᵀ a_m and g_sᵀ A, the latter given in `dtype`; None where there is no pair."""
+    """g_mᵀ a_m and g_sᵀ A (parts, R, out, in), to be added up; the latter in `dtype`, None where there is no pair."""
     R, N, K = w.W_m.shape
     M = g.m.shape[-2]
-    if is_large(R, M, N, K) or _by_library(precision, a.m):
-        by_pair = None if a.pair is None else _product(g.s.to(a.pair.dtype).mT, a.pair, precision, dtype)
-        return _product(g.m.mT, a.m, precision), by_pair
-    by_m, by_pair = torch.empty_like(w.W_m), None if w.pair is None else torch.empty_like(w.pair, dtype=dtype)
+    if is_large(R, M, N, K) or by_library(precision, a.m):
+        by_pair = None if a.pair is None else _product(g.s.to(a.pair.dtype).mT, a.pair, precision, dtype)[None]
+        return _product(g.m.mT, a.m, precision)[None], by_pair
     BM, BN, BK, warps, stages = _tiles("weight", R, M, N, K)
-    products.weight_products_kernel[(triton.cdiv(N, BN) * triton.cdiv(K, BK), R)](
-        g.m, g.s, a.m, pointer(a.pair, a.m), by_m, pointer(by_pair, by_m), M, N, K, _stride(a.m), HALVES=a.halves,
-        PRECISION=precision.mean, BM=BM, BN=BN, BK=BK, num_warps=warps, num_stages=stages,
+    tiles = triton.cdiv(N, BN) * triton.cdiv(K, BK)
+    parts = max(1, min(_PROCESSORS // (R * tiles), triton.cdiv(M, _LEAST_PART)))
+    count = triton.cdiv(triton.cdiv(M, parts), BM) * BM
+    parts = triton.cdiv(M, count)
+    by_m = w.W_m.new_empty(parts, R, N, K)
+    by_pair = None if w.pair is None else w.pair.new_empty(parts, *w.pair.shape, dtype=dtype)
+    products.weight_products_kernel[(tiles, R, parts)](
+        g.m, g.s, a.m, pointer(a.pair, a.m), by_m, pointer(by_pair, by_m), count, M, N, K, stride(a.m),
+        HALVES=a.halves, PRECISION=precision.mean, BM=BM, BN=BN, BK=BK, num_warps=warps, num_stages=stages,
     )  # fmt: skip
     return by_m, by_pair
 
 
 def weight_gradient(g: Gradient, a: Signal, w: Weights, precision: Precision = FAST) -> tuple[Tensor | None, ...]:
     """Gradients by W, mean and spread or, where tied, the logarithms r and c; then by b_m, b_v."""
-    by_m, by_pair = weight_products(g, a, w, torch.float32, precision)
+    by_m, by_pair = (
+        None if part is None else part.sum(0) for part in weight_products(g, a, w, torch.float32, precision)
+    )
+    assert by_m is not None
     d_W_m, d_W_v = torch.empty_like(w.W_m), None if w.W_v is None else torch.empty_like(w.W_v)
     epilogues.gradient_kernel[(triton.cdiv(d_W_m.numel(), _BLOCK),)](
         by_m, pointer(by_pair, by_m), w.W_m, pointer(w.W_v, w.W_m), d_W_m, pointer(d_W_v, d_W_m), d_W_m.numel(),
@@ -292,7 +301,7 @@ def _few_long_sums(R: int, M: int, N: int, K: int) -> bool:
     return N >= _LONG_SUM and R * triton.cdiv(M, 32) * triton.cdiv(K, 32) < _PROCESSORS
 
 
-def _by_library(precision: Precision, a: Tensor) -> bool:
+def by_library(precision: Precision, a: Tensor) -> bool:
     """Whether tensor cores have nothing to offer: in full float32 the library's products are faster at every size."""
     return precision.mean == "ieee" and a.is_cuda
 
@@ -337,7 +346,7 @@ def batch_parts(sums: Tensor | None, other: Tensor) -> tuple[Tensor, int, int]:
     return sums, len(sums), triton.next_power_of_2(len(sums))
 
 
-def _stride(a: Tensor) -> int:
+def stride(a: Tensor) -> int:
     """Numbers between the inputs of two replicas: none where they share one."""
     return 0 if len(a) == 1 else a.shape[-2] * a.shape[-1]
 

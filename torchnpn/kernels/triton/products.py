@@ -118,19 +118,17 @@ def input_gradient_kernel(
 
 
 @triton.jit
-def weight_products_kernel(
-    g_m, g_s, a_m, A, by_m, by_pair, M, N, K, stride_a,
-    HALVES: tl.constexpr, PRECISION: tl.constexpr,
-    BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr,
+def weight_tile(
+    g_m, g_s, a_m, A, replica, rows, columns, first, count, M, N, K, stride_a,
+    HALVES: tl.constexpr, PRECISION: tl.constexpr, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr,
 ):  # fmt: skip
-    """g_mᵀ a_m and g_sᵀ A."""
-    replica, rows, columns = own_tile(K, BN, BK)
+    """One tile of g_mᵀ a_m, and of g_sᵀ A by the halves of A, over `count` rows of the batch."""
     a_m += replica * stride_a
     A += replica * stride_a * HALVES
-    mean, first = tl.zeros((BN, BK), tl.float32), tl.zeros((BN, BK), tl.float32)
-    second = tl.zeros((BN, BK), tl.float32)
-    for start in range(0, M, BM):
-        batch = start + tl.arange(0, BM)
+    mean, one = tl.zeros((BN, BK), tl.float32), tl.zeros((BN, BK), tl.float32)
+    other = tl.zeros((BN, BK), tl.float32)
+    for start in range(0, count, BM):
+        batch = first + start + tl.arange(0, BM)
         g = (replica * M + batch[None, :]) * N + rows[:, None]
         up = (batch[None, :] < M) & (rows[:, None] < N)
         here = (batch[:, None] < M) & (columns[None, :] < K)
@@ -141,14 +139,29 @@ def weight_products_kernel(
             at_A = A + batch[:, None] * (K * HALVES) + columns[None, :]
             q = tl.load(at_A, mask=here, other=0.0)
             up_s = tl.load(g_s + g, mask=up, other=0.0).to(q.dtype)
-            first = tl.dot(up_s, q, first, input_precision=PRECISION)
+            one = tl.dot(up_s, q, one, input_precision=PRECISION)
             if HALVES > 1:
                 s = tl.load(at_A + K, mask=here, other=0.0)
-                second = tl.dot(up_s, s, second, input_precision=PRECISION)
+                other = tl.dot(up_s, s, other, input_precision=PRECISION)
+    return mean, one, other
+
+
+@triton.jit
+def weight_products_kernel(
+    g_m, g_s, a_m, A, by_m, by_pair, count, M, N, K, stride_a,
+    HALVES: tl.constexpr, PRECISION: tl.constexpr, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr,
+):  # fmt: skip
+    """g_mᵀ a_m and g_sᵀ A, each part of the batch by itself: the third index of the grid."""
+    replica, rows, columns = own_tile(K, BN, BK)
+    part = tl.program_id(2).to(tl.int64)
+    mean, one, other = weight_tile(
+        g_m, g_s, a_m, A, replica, rows, columns, part * count, count, M, N, K, stride_a, HALVES, PRECISION, BM, BN, BK
+    )
     inside = (rows[:, None] < N) & (columns[None, :] < K)
-    pair = (replica * N + rows[:, None]) * (K * HALVES) + columns[None, :]
-    tl.store(by_m + (replica * N + rows[:, None]) * K + columns[None, :], mean, mask=inside)
+    row = (part * tl.num_programs(1) + replica) * N + rows[:, None]
+    tl.store(by_m + row * K + columns[None, :], mean, mask=inside)
+    pair = row * (K * HALVES) + columns[None, :]
     if HALVES > 0:
-        tl.store(by_pair + pair, first, mask=inside)
+        tl.store(by_pair + pair, one, mask=inside)
     if HALVES > 1:
-        tl.store(by_pair + pair + K, second, mask=inside)
+        tl.store(by_pair + pair + K, other, mask=inside)

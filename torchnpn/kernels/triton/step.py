@@ -23,7 +23,7 @@ from torchnpn.kernels.triton.signals import FAST, Activation, Drop, Gradient, Pr
 
 
 @triton.jit
-def _source_rows(order, step, replica, rows, M, length):
+def source_rows(order, step, replica, rows, M, length):
     """Where in the data the rows of a batch lie, in the step of that number."""
     return tl.load(order + replica * length + step.to(tl.int64) * M + rows, mask=rows < M, other=0).to(tl.int64)
 
@@ -41,7 +41,7 @@ def _gather_kernel(
     tiles = tl.cdiv(K, BK)
     rows = (tl.program_id(0) // tiles) * BM + tl.arange(0, BM)
     columns = (tl.program_id(0) % tiles) * BK + tl.arange(0, BK)
-    row = _source_rows(order, step, replica, rows, M, length)
+    row = source_rows(order, step, replica, rows, M, length)
     inside = (rows[:, None] < M) & (columns[None, :] < K)
     source = replica * stride_x + row[:, None] * K + columns[None, :]
     at = (replica * M + rows[:, None]) * K + columns[None, :]
@@ -100,7 +100,7 @@ def _end_softmax(
         tl.store(following + replica, step + 1)
     start = replica * length + step.to(tl.int64) * M
     w = tl.load(share + start + rows, mask=rows < M, other=0.0)
-    label = tl.load(y + replica * stride_y + _source_rows(order, step, replica, rows, M, length))
+    label = tl.load(y + replica * stride_y + source_rows(order, step, replica, rows, M, length))
     inside = (rows[:, None] < M) & (classes[None, :] < N)
     k = 1 / tl.sqrt(1 + 0.39269908169872414 * s)  # π/8
     z = tl.where(inside, k * m, -1e30)

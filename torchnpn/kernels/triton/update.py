@@ -17,12 +17,14 @@ import triton.language as tl
 from torch import Tensor
 
 from torchnpn.kernels.triton.epilogues import row_sums
-from torchnpn.kernels.triton.layer import batch_parts, weight_products
+from torchnpn.kernels.triton.layer import batch_parts, by_library, stride, weight_products
+from torchnpn.kernels.triton.products import weight_tile
 from torchnpn.kernels.triton.signals import Gradient, Precision, Signal, Weights, pointer
 
 _MOST_PARTS = 700  # of sums that each program adds up for itself
 _BLOCK = 1024
 _VECTOR = 64  # outputs, or inputs, of a program for vectors
+_FEW_ROWS = 64  # of a batch
 _ROWS = 128  # of the batch, in a part of a sum over it
 
 
@@ -84,7 +86,8 @@ def update_(g: Gradient, a: Signal, w: Weights, adam: Adam, penalty: Penalty, pr
     """One step of Adam on loss + β KL for a layer of Gaussian weights, in place; its pair is new, too."""
     R, N, K = w.W_m.shape
     M, tied = g.m.shape[-2], w.tied is not None
-    by_m, by_pair = weight_products(g, a, w, precision.variance, precision)
+    fused = is_fused(M, N, K, precision, a.m)
+    by_m, by_pair = (a.m, None) if fused else weight_products(g, a, w, precision.variance, precision)
     parts = sums = penalty.sums
     if sums is not None and R * sums.shape[2] > _MOST_PARTS:
         sums = sums.sum(2, keepdim=True)
@@ -93,16 +96,15 @@ def update_(g: Gradient, a: Signal, w: Weights, adam: Adam, penalty: Penalty, pr
     (t, t_parts, t_padded), (u, u_parts, u_padded) = batch_parts(a.t, a.m), batch_parts(g.u, a.m)
     over_batch = a.m.new_empty(runs, R, 3 * N + K)
     squares = (w.W_m, w.W_m, w.W_m, w.W_m) if w.tied is None else w.tied
-    common = {
-        "TIED": tied, "PRIOR": penalty.kind, "B1": adam.b1, "B2": adam.b2, "EPSILON": adam.epsilon,
-    }  # fmt: skip
+    common = {"TIED": tied, "PRIOR": penalty.kind, "B1": adam.b1, "B2": adam.b2, "EPSILON": adam.epsilon}
+    counts = 1 if sums is None else sums.shape[2], 1 if fused else len(by_m), stride(a.m), t_parts, u_parts
     update_kernel[(tiles + runs * (blocks + features), R)](
         by_m, pointer(by_pair, by_m), w.W_m, pointer(w.W_v, w.W_m), pointer(w.pair, w.W_m), adam.W,
         pointer(sums, w.W_m), pointer(parts, w.W_m), penalty.squares, penalty.scaled, squares[3],
         g.m, g.s, a.m, pointer(a.pair, a.m), t, u, over_batch, adam.schedule, adam.cursor,
-        M, N, K, tiles_n, tiles, 1 if sums is None else sums.shape[2], 0 if len(a.m) == 1 else M * K, t_parts, u_parts,
-        penalty.precision, HALVES=w.halves, **common, PADDED=1 if sums is None else triton.next_power_of_2(sums.shape[2]), T_PARTS=t_padded, U_PARTS=u_padded,
-        HAS_S=a.random, BN=BN, BK=BK, VECTOR=_VECTOR, ROWS=_ROWS, BM=min(32, _ROWS),
+        M, N, K, tiles_n, tiles, *counts, penalty.precision, HALVES=w.halves, HAS_S=a.random, **common,
+        PADDED=triton.next_power_of_2(counts[0]), T_PARTS=t_padded, U_PARTS=u_padded, FUSED=fused,
+        PRECISION=precision.mean, BN=BN, BK=BK, VECTOR=_VECTOR, ROWS=_ROWS, BM=min(32, _ROWS),
     )  # fmt: skip
     if w.b_m is not None or tied:
         vectors_kernel[(blocks + features, R)](
@@ -110,6 +112,11 @@ def update_(g: Gradient, a: Signal, w: Weights, adam: Adam, penalty: Penalty, pr
             penalty.squares, penalty.scaled, adam.schedule, adam.cursor, runs, N, K, penalty.precision,
             HAS_B=w.b_m is not None, **common, VECTOR=_VECTOR, RUNS=min(16, triton.next_power_of_2(runs)),
         )  # fmt: skip
+
+
+def is_fused(M: int, N: int, K: int, precision: Precision, a: Tensor) -> bool:
+    """Whether the kernel that updates weights takes their products, too: of few rows, which cost less than memory."""
+    return M <= _FEW_ROWS and not by_library(precision, a)
 
 
 def _tiling(R: int, N: int, K: int) -> tuple[int, int, int, int]:
@@ -176,11 +183,11 @@ def sum_of(x, count, BLOCK: tl.constexpr):
 def update_kernel(
     by_m, by_pair, W_m, W_v, P, averages, sums, parts, squares, scaled, c2,
     g_m, g_s, a_m, A, t, u, over_batch, schedule, cursor,
-    M, N, K, tiles_n, tiles, count, stride_a, t_parts, u_parts, precision,
-    HALVES: tl.constexpr, TIED: tl.constexpr, PRIOR: tl.constexpr, B1: tl.constexpr, B2: tl.constexpr,
+    M, N, K, tiles_n, tiles, count, splits, stride_a, t_parts, u_parts, precision,
+    HALVES: tl.constexpr, HAS_S: tl.constexpr, TIED: tl.constexpr, PRIOR: tl.constexpr, B1: tl.constexpr, B2: tl.constexpr,
     EPSILON: tl.constexpr, PADDED: tl.constexpr,
-    T_PARTS: tl.constexpr, U_PARTS: tl.constexpr, HAS_S: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr,
-    VECTOR: tl.constexpr, ROWS: tl.constexpr, BM: tl.constexpr,
+    T_PARTS: tl.constexpr, U_PARTS: tl.constexpr, FUSED: tl.constexpr, PRECISION: tl.constexpr,
+    BN: tl.constexpr, BK: tl.constexpr, VECTOR: tl.constexpr, ROWS: tl.constexpr, BM: tl.constexpr,
 ):  # fmt: skip
     """Gaussian weights after one step of Adam on `loss + β KL`, in place, and the new pair P; sums for `vectors_kernel`.
 
@@ -193,9 +200,9 @@ def update_kernel(
     program, tile = tl.program_id(0), tl.program_id(0) - (tl.num_programs(0) - tiles)
     if tile >= 0:
         _update_weights(
-            by_m, by_pair, W_m, W_v, P, averages, sums, parts, squares, scaled, c2, schedule, cursor, tile, N, K,
-            tiles_n, tiles, count, precision, replica, replicas, HALVES, HAS_S, TIED, PRIOR, B1, B2, EPSILON, PADDED, BN,
-            BK, VECTOR,
+            by_m, by_pair, W_m, W_v, P, averages, sums, parts, squares, scaled, c2, g_m, g_s, a_m, A, schedule, cursor,
+            tile, M, N, K, tiles_n, tiles, count, splits, stride_a, precision, replica, replicas,
+            HALVES, HAS_S, TIED, PRIOR, B1, B2, EPSILON, PADDED, FUSED, PRECISION, BM, BN, BK, VECTOR,
         )  # fmt: skip
     else:  # the first programs, because these take longest
         blocks = tl.cdiv(N, VECTOR)
@@ -257,10 +264,11 @@ def _sum_inputs(
 
 @triton.jit
 def _update_weights(
-    by_m, by_pair, W_m, W_v, P, averages, sums, parts, squares, scaled, c2, schedule, cursor, tile, N, K,
-    tiles_n, tiles, count, precision, replica, replicas,
+    by_m, by_pair, W_m, W_v, P, averages, sums, parts, squares, scaled, c2, g_m, g_s, a_m, A, schedule, cursor,
+    tile, M, N, K, tiles_n, tiles, count, splits, stride_a, precision, replica, replicas,
     HALVES: tl.constexpr, HAS_S: tl.constexpr, TIED: tl.constexpr, PRIOR: tl.constexpr, B1: tl.constexpr,
-    B2: tl.constexpr, EPSILON: tl.constexpr, PADDED: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr, VECTOR: tl.constexpr,
+    B2: tl.constexpr, EPSILON: tl.constexpr, PADDED: tl.constexpr, FUSED: tl.constexpr, PRECISION: tl.constexpr,
+    BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr, VECTOR: tl.constexpr,
 ):  # fmt: skip
     step, rate, correction, beta = settings_now(schedule, cursor, replica, replicas)
     tiles_k = tl.cdiv(K, BK)
@@ -270,11 +278,23 @@ def _update_weights(
     inside = (rows[:, None] < N) & (columns[None, :] < K)
     at = (replica * N + rows[:, None]) * K + columns[None, :]
     pair = (replica * N + rows[:, None]) * (K * HALVES) + columns[None, :]
+    if FUSED:
+        by_mean, one, other = weight_tile(
+            g_m, g_s, a_m, A, replica, rows, columns, 0, M, M, N, K, stride_a, HALVES, PRECISION, BM, BN, BK
+        )
+    else:
+        by_mean, one = tl.zeros((BN, BK), tl.float32), tl.zeros((BN, BK), tl.float32)
+        other = tl.zeros((BN, BK), tl.float32)
+        for part in range(0, splits):
+            skipped = part * replicas * N * K
+            by_mean += tl.load(by_m + skipped + at, mask=inside, other=0.0)
+            if HALVES > 0:
+                one += tl.load(by_pair + skipped * HALVES + pair, mask=inside, other=0.0).to(tl.float32)
+            if HALVES > 1:
+                other += tl.load(by_pair + skipped * HALVES + pair + K, mask=inside, other=0.0).to(tl.float32)
     m = tl.load(W_m + at, mask=inside, other=0.0)
-    g_m = tl.load(by_m + at, mask=inside, other=0.0)
-    last: tl.constexpr = HALVES - 1
     if HAS_S:
-        g_m += 2 * m * tl.load(by_pair + pair + last * K, mask=inside, other=0.0).to(tl.float32)
+        by_mean += 2 * m * (one if TIED else other)
     size = replicas * N * K
     old, new = (step % 2) * replicas + replica, ((step + 1) % 2) * replicas + replica
     if PRIOR != "none":
@@ -296,7 +316,7 @@ def _update_weights(
             if TIED:
                 total += sum_of(squares, blocks, VECTOR) * sum_of(squares + blocks, features, VECTOR)
             weight_precision = N * K / total + tl.zeros((BK,), tl.float32)
-        g_m += beta * weight_precision[None, :] * m
+        by_mean += beta * weight_precision[None, :] * m
         if TIED and tile_n == 0:
             own = tl.load(c2 + replica * K + columns, mask=columns < K, other=0.0)
             tl.store(scaled + replica * K + columns, weight_precision * own, mask=columns < K)
@@ -304,18 +324,18 @@ def _update_weights(
     if not TIED:
         log_std = tl.load(W_v + at, mask=inside, other=0.0)
         s = tl.exp(2 * log_std)
-        g_l = 2 * s * tl.load(by_pair + pair, mask=inside, other=0.0).to(tl.float32)
+        g_l = 2 * s * one
         if PRIOR != "none":
             g_l += beta * (weight_precision[None, :] * s - 1)
         log_std = adam_at(log_std, g_l, averages + 2 * size, size, at, inside, rate, correction, B1, B2, EPSILON)
         second = tl.exp(2 * log_std)
         tl.store(W_v + at, log_std, mask=inside)
         tl.store(P + pair, second, mask=inside)
-    m = adam_at(m, g_m, averages, size, at, inside, rate, correction, B1, B2, EPSILON)
+    m = adam_at(m, by_mean, averages, size, at, inside, rate, correction, B1, B2, EPSILON)
     second += m * m
     tl.store(W_m + at, m, mask=inside)
     if HAS_S:
-        tl.store(P + pair + last * K, m * m, mask=inside)
+        tl.store(P + pair + (HALVES - 1) * K, m * m, mask=inside)
     if PRIOR == "inputs":
         seconds = tl.sum(tl.where(inside, second, 0.0), 0)
         tl.store(parts + (new * tiles_n + tile_n) * K + columns, seconds, mask=columns < K)
