@@ -14,6 +14,7 @@ pytest.importorskip("triton")
 
 from torchnpn.kernels.triton import layer
 from torchnpn.kernels.triton import linear as fused
+from torchnpn.kernels.triton.adam import adam_ as triton_adam_
 from torchnpn.kernels.triton.layer import (
     activation,
     activation_gradient,
@@ -24,7 +25,6 @@ from torchnpn.kernels.triton.layer import (
     weights,
 )
 from torchnpn.kernels.triton.signals import FAST, FULL, Activation, Drop, Gradient
-from torchnpn.kernels.triton.update import adam_ as triton_adam_
 from torchnpn.maps import sigmoids
 
 
@@ -278,7 +278,7 @@ ROWS, WIDTH, REPLICAS = 30, 31, 2
 def hidden(drop, seed=0):
     """A layer below, with or without dropout: its output, and its weights."""
     a_m, _, *parameters = layer_case((REPLICAS,), ROWS, WIDTH, 5, point=True, seed=seed)
-    w = weights(parameters[:2], *parameters[2:], True, True, FULL)
+    w = weights(parameters[:2], parameters[2:], True, True, FULL)
     fill_pair_(w)
     return forward(signal(a_m, None, w, FULL), w, Activation("sigmoid"), drop=drop, precision=FULL)
 
@@ -326,7 +326,7 @@ def test_the_backward_pass_draws_the_mask_of_the_forward_pass(large):
     drop, act = dropping(), Activation("sigmoid")
     below, scale = hidden(drop), mask(drop)
     _, _, *parameters = layer_case((REPLICAS,), ROWS, 6, WIDTH, seed=30)
-    w = weights(parameters[:2], *parameters[2:], True, False, FULL)
+    w = weights(parameters[:2], parameters[2:], True, False, FULL)
     fill_pair_(w)
     a = signal(below.a.m, below.a.s, w, FULL)
     g = Gradient(normal(REPLICAS, ROWS, 6, seed=40), normal(REPLICAS, ROWS, 6, seed=41))

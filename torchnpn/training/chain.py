@@ -238,8 +238,8 @@ class TritonChainSteps(ChainSteps):
         from torchnpn.kernels import triton  # only here: it is not installed everywhere
 
         super().__init__(objective, plan)
-        self._triton = triton
         model, likelihood, prior, recipe = objective
+        self._triton, self.precision = triton, triton.PRECISIONS[recipe.precision]
         chain = _fused_chain(model)
         assert isinstance(chain, _FusedChain)
         self.on_device, self.layers = plan, chain.layers
@@ -255,7 +255,7 @@ class TritonChainSteps(ChainSteps):
         self.side = SideStreams(plan.device)
         self.operations = self.chain = triton.TritonChain(
             (x.mean, x.variance), plan, chain.dropout, hidden, heads, _prior_setting(prior),
-            ADAM, triton.PRECISIONS[recipe.precision], labels, self._loss, self.side,
+            ADAM, self.precision, labels, self._loss, self.side,
         )  # fmt: skip
         self.radius = radius_per_replica(recipe.adversarial, plan.replicas, x.mean)
         self.update = Update(self.side.join, self._averages)  # the kernels of the chain take the step
@@ -266,39 +266,43 @@ class TritonChainSteps(ChainSteps):
     def gradient(self) -> None:
         self.sweep()
 
-    def _loss(self, m: Tensor, s: Tensor, learning: bool) -> tuple[Tensor, Tensor]:
-        """Gradients by the outputs; the likelihood's own parameters take their step at once."""
-        g_m, g_s, by_own = (self._noise_loss if self._has_noise_kernel else self._autograd_loss)(m, s, learning)
-        if learning:
-            self.own.apply(by_own)
-        return g_m, g_s
+    def _loss(self, outputs: Sequence[Any], learning: bool) -> Sequence[Any]:
+        """Gradients by the outputs of each head; the likelihood's own parameters take their step beside what follows."""
+        likelihood, y = self.likelihood, self.on_device.rows.y
+        noisy = type(likelihood) in (GaussianNoise, HeteroscedasticGaussian) and y.dtype == torch.float32
+        if noisy and y.dim() == 2 and y.shape[-1] <= self._triton.MOST_TARGETS:
+            found, by_own = self._noise_loss(likelihood, outputs, learning)  # type: ignore[arg-type]
+        else:
+            found, by_own = self._autograd_loss(outputs, learning)
+        if learning and by_own:
+            self.side(self.own.apply, by_own)
+        return found
 
-    @property
-    def _has_noise_kernel(self) -> bool:
-        if type(self.likelihood) not in (GaussianNoise, HeteroscedasticGaussian):
-            return False
-        y = self.on_device.rows.y
-        return y.dtype == torch.float32 and y.dim() == 2 and y.shape[-1] <= self._triton.MOST_TARGETS
-
-    def _noise_loss(self, m: Tensor, s: Tensor, learning: bool) -> tuple[Tensor, Tensor, list[Tensor]]:
-        """By a kernel."""
-        plan, log_noise = self.on_device, self.likelihood.log_noise.detach()
+    def _noise_loss(
+        self, likelihood: GaussianNoise, outputs: Sequence[Any], learning: bool
+    ) -> tuple[Sequence[Any], Sequence[Tensor]]:
+        plan, log_noise = self.on_device, likelihood.log_noise
         following = plan.following if learning else torch.empty_like(plan.following)
-        of_replicas = log_noise.view(plan.replicas, -1)
-        g_m, g_s, by_noise = self._triton.noise_loss(
-            m, s, plan.rows.y, of_replicas, plan, following, self.likelihood.elbo, LOG_VARIANCE
+        of_replicas = log_noise.detach().view(plan.replicas, -1)
+        found, by_noise = self._triton.noise_loss(
+            outputs, plan.rows.y, of_replicas, plan, following, likelihood.elbo, LOG_VARIANCE, self.precision.variance
         )
-        return g_m, g_s, [by_noise.view_as(log_noise)] if self.own.parameters else []
+        return found, [by_noise.view_as(log_noise)] if log_noise.requires_grad else []
 
-    def _autograd_loss(self, m: Tensor, s: Tensor, learning: bool) -> tuple[Tensor, Tensor, Sequence[Tensor]]:
+    def _autograd_loss(self, outputs: Sequence[Any], learning: bool) -> tuple[Sequence[Any], Sequence[Tensor]]:
         plan, own = self.on_device, self.own
         with torch.enable_grad():
-            m, s = (part.detach().requires_grad_() for part in (m, s))
+            parts = [[o[k].detach().requires_grad_() for o in outputs] for k in range(2)]
+            m, s = (torch.cat(of_heads, -1) for of_heads in parts)
             rows = self.likelihood.loss(Moments(m, s), plan.rows.y[plan.part(plan.order)]) * plan.part(plan.share)
-            g_m, g_s, *by_own = torch.autograd.grad(rows.sum(), [m, s, *own.parameters], materialize_grads=True)
+            leaves = [*parts[0], *parts[1], *own.parameters]
+            found = torch.autograd.grad(rows.sum(), leaves, materialize_grads=True)
         if learning:
             plan.note(rows.detach())
-        return g_m, g_s, by_own
+        heads = len(outputs)
+        by_heads = zip(found[:heads], found[heads : 2 * heads], strict=True)
+        gradients = [self._triton.Gradient(*(g.contiguous() for g in both)) for both in by_heads]
+        return gradients, found[2 * heads :]
 
     def _averages(self) -> list[Averages]:
         found = self.own.averages()

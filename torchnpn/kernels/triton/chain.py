@@ -39,8 +39,8 @@ class TritonChain:
         adam: Decay of Adam's two averages, and its smallest divisor.
         precision: Of the products.
         labels: Of all rows, where the loss is that of `likelihoods.ScaledSoftmax`; else None.
-        loss: Gradients by means and variances of the outputs of all heads, for all other losses; its third argument says
-            whether the step is a learning one, in which the likelihood's own parameters take theirs.
+        loss: Gradients by the outputs of all heads, for all other losses; its second argument says whether the step is
+            a learning one, in which the likelihood's own parameters take theirs.
         beside: Calls a function with its arguments on a stream of its own.
     """
 
@@ -55,7 +55,7 @@ class TritonChain:
         adam: tuple[float, float, float],
         precision: Precision,
         labels: Tensor | None,
-        loss: Callable[[Tensor, Tensor, bool], tuple[Tensor, Tensor]],
+        loss: Callable[[Sequence[Signal], bool], Sequence[Gradient]],
         beside: Callable[..., None],
     ) -> None:
         mean, variance = x
@@ -67,7 +67,7 @@ class TritonChain:
         self._drops = [Drop(p, plan.seed, plan.cursor, salt) if p else None for salt, p in enumerate(rates)]
         self._acts = [Activation(one.activation) for one in layers]
         self.weights = [
-            layer.weights(one.W, *one.b, True, i == 0 and variance is None, precision) for i, one in enumerate(layers)
+            layer.weights(one.W, one.b, True, i == 0 and variance is None, precision) for i, one in enumerate(layers)
         ]
         self.adams = [update.new_adam(w, plan.schedule, plan.cursor, *adam) for w in self.weights]
         self._penalties = [_penalty(i, w, prior) for i, w in enumerate(self.weights)]
@@ -100,17 +100,10 @@ class TritonChain:
             return softmax_layer(a, heads[0], self._labels[None], self._plan, following, precision)
         inputs = [a, *(layer.retied(a, w) for w in heads[1:])]
         outputs = [layer.forward(a, w, act, precision=precision) for a, w in zip(inputs, heads, strict=True)]
-        moments = [o.a[:2] for o in outputs]
-        m, s = moments[0] if len(heads) == 1 else (torch.cat(parts, -1) for parts in zip(*moments, strict=True))
-        widths = [w.W_m.shape[1] for w in heads]
         found = []
-        for g_m, g_s, o, w in zip(
-            *(g.split(widths, -1) for g in self._loss(m, s, learning)), outputs, heads, strict=True
-        ):
-            g = Gradient(g_m.contiguous(), g_s.to(precision.variance).contiguous())
-            if act.name != "none":
-                g = layer.activation_gradient(o.o_m, o.o_s, g.m, g.s, act)
-            found.append(layer.with_u(g, w))
+        for g, o, w in zip(self._loss([o.a for o in outputs], learning), outputs, heads, strict=True):
+            by_o = g if act.name == "none" else layer.activation_gradient(o.o_m, o.o_s, g.m, g.s, act)
+            found.append(layer.with_u(by_o._replace(s=by_o.s.to(precision.variance)), w))
         self._beside_first = [*zip(found[1:], inputs[1:], strict=True)]
         return found[0]
 

@@ -1,7 +1,8 @@
 """What stands around the products of a layer: pairs before them; bias, activation, dropout and derivatives after them.
 
-Tied standard deviations r_o c_i, W_s = r² c²ᵀ, make products of sums over rows: of t = Σ_i (s + m²)_i c_i² and, backward, of
-u = Σ_o (g_s)_o r_o². Whoever writes a tile of a signal or a gradient writes the part of its columns in these sums.
+With tied standard deviations r_o c_i, W_s = r² c²ᵀ, a product by W_s is an outer one, of r² and
+t = Σ_i (s + m²)_i c_i², backward of c² and u = Σ_o (g_s)_o r_o². Whoever writes a tile of a signal or of a gradient
+writes its columns' part in these sums.
 
 Functions of tiles, for kernels that take the products themselves, and kernels that go over a tensor once, for products
 of the vendor's library.
@@ -184,7 +185,7 @@ def pair_of_weights_kernel(
         tl.store(P + row * halves * K + column, v, mask=inside)
 
 
-@triton.jit
+@triton.jit(do_not_specialize=("M",))
 def signal_kernel(
     a_m, a_s, A, t, c2, M, K, stride_a, HAS_S: tl.constexpr, TIED: tl.constexpr, BM: tl.constexpr, BK: tl.constexpr
 ):
@@ -200,7 +201,7 @@ def signal_kernel(
     store_signal(mean, variance, A, t, c2, part, replica, rows, columns, M, K, HAS_S, TIED)
 
 
-@triton.jit
+@triton.jit(do_not_specialize=("M", "salt", "parts"))
 def finish_forward_kernel(
     o_m, o_s, b_m, b_v, t, r2, out_m, out_s, A, out_t, c2, seed, cursor, M, N, tau, r, q, p, salt, parts,
     HAS_B: tl.constexpr, LOG_STD: tl.constexpr, ACT: tl.constexpr, DROP: tl.constexpr, STORE_S: tl.constexpr,
@@ -228,7 +229,7 @@ def finish_forward_kernel(
     )  # fmt: skip
 
 
-@triton.jit
+@triton.jit(do_not_specialize=("M", "salt", "parts"))
 def finish_input_gradient_kernel(
     by_m, pair, u, c2, a_m, o_m, o_s, d_m, d_s, d_u, r2, seed, cursor, M, K, stride_a, tau, r, q, p, salt, parts,
     ACT: tl.constexpr, DROP: tl.constexpr, TIED: tl.constexpr, TIED_BELOW: tl.constexpr, PARTS: tl.constexpr,

@@ -1,7 +1,7 @@
 """One layer's three passes, each by the kernel or the products that suit its size.
 
-Small products are bound by launches and memory: there the kernels of `products` do all of a pass at once. Large ones
-are bound by arithmetic: there the vendor's matrix products are hard to beat, and `epilogues` stands between them.
+Small products are taken by the kernels of `products`, large ones by the vendor's library (`tiles`), with the kernels of
+`epilogues` between them.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import triton
 from torch import Tensor
 
 from torchnpn.kernels.precision import tf32
-from torchnpn.kernels.triton import epilogues, products
+from torchnpn.kernels.triton import epilogues, products, tiles
 from torchnpn.kernels.triton.signals import (
     FAST,
     Activation,
@@ -27,12 +27,9 @@ from torchnpn.kernels.triton.signals import (
     pointer,
 )
 
-_LARGE = 2**30  # multiplications in a product, over all replicas, from which the library's products are taken
 _BLOCK = 1024
-_LONG = 1024  # rows of a batch, from which products are large earlier
-_LONG_SUM = 1024  # outputs, from which a sum over them is worth cutting in parts
 _LEAST_PART = 256  # rows of a batch, of which a program takes the sum where there are few tiles of weights
-_MOST_PARTS = 32  # of a sum over features, that every program adds up for itself
+MOST_PARTS = 32  # of a sum over features, that every program adds up for itself
 
 
 def signal(m: Tensor, s: Tensor | None, w: Weights, precision: Precision) -> Signal:
@@ -72,8 +69,7 @@ def fill_pair_(w: Weights) -> None:
 
 def weights(
     W: Sequence[Tensor],
-    b_m: Tensor | None,
-    b_v: Tensor | None,
+    b: tuple[Tensor | None, Tensor | None],
     log_std: bool,
     point: bool,
     precision: Precision,
@@ -83,8 +79,7 @@ def weights(
 
     Args:
         W: Mean, and variance or log standard deviation; or two vectors of tied logarithms, (R, out) and (R, in).
-        b_m: Mean of the bias.
-        b_v: Its variance or log standard deviation.
+        b: Mean of the bias, and its variance or log standard deviation.
         log_std: Which of both these are.
         point: Whether the input has no variance.
         precision: Of the products.
@@ -96,9 +91,9 @@ def weights(
     halves = 2 - point - (len(spread) > 1)
     pair = place(f"pair {halves} {precision.mean}", (R, N, halves * K), precision.variance) if halves else None
     if len(spread) == 1:
-        return Weights(W_m, spread[0], b_m, b_v, log_std, pair)
+        return Weights(W_m, spread[0], *b, log_std, pair)
     squares = (place(name, log.shape, log.dtype) for name, log in zip(("r²", "c²"), spread, strict=True))
-    return Weights(W_m, None, b_m, b_v, log_std, pair, Tied(*spread, *squares))
+    return Weights(W_m, None, *b, log_std, pair, Tied(*spread, *squares))
 
 
 def forward(
@@ -122,14 +117,14 @@ def forward(
     out_s = torch.empty_like(out_m) if last else None
     pair = None if last else a.m.new_empty(R, M, N if tied_above else 2 * N, dtype=precision.variance)
     plain = act.name == "none" and drop is None
-    large = is_large(R, M, N, K) or by_library(precision, a.m)
-    BM, BN, BK, warps, stages = (8, 128, 0, 4, 1) if large else _tiles("forward", R, M, N, K)
-    t, parts, padded = batch_parts(a.t, a.m)
+    large = by_library("forward", R, M, N, K, precision, a.m)
+    BM, BN, BK, warps, stages = (8, 128, 0, 4, 1) if large else tiles.tile("forward", R, M, N, K)
+    t, parts = batch_parts(a.t, a.m)
     out_t = a.m.new_empty(triton.cdiv(N, BN), R, M) if tied_above else None
     squares = w.W_m if w.tied is None else w.tied.r2, w.W_m if above is None or above.c2 is None else above.c2
     outputs = out_m, pointer(out_s, out_m), pointer(pair, out_m), pointer(out_t, out_m), squares[1]
     ends = {
-        "HALVES": a.halves, "TIED": tied, "TIED_ABOVE": tied_above, "PARTS": padded, "HAS_B": w.b_m is not None,
+        "HALVES": a.halves, "TIED": tied, "TIED_ABOVE": tied_above, "PARTS": MOST_PARTS, "HAS_B": w.b_m is not None,
         "LOG_STD": w.log_std, "ACT": act.name, "DROP": drop is not None, "STORE_S": last, "PAIR": not last,
         "BM": BM, "BN": BN, "num_warps": warps,
     }  # fmt: skip
@@ -171,9 +166,9 @@ def input_gradient(
     M = g.m.shape[-2]
     act = Activation() if act is None or below is None else act
     o_m, o_s = (a.m, a.m) if below is None else (below.o_m, below.o_s)
-    large = is_large(R, M, N, K) or _few_long_sums(R, M, N, K) or by_library(precision, a.m)
-    BM, BN, BK, warps, stages = (8, 0, 128, 4, 1) if large else _tiles("input", R, M, N, K)
-    u, parts, padded = batch_parts(g.u, a.m)
+    large = by_library("input", R, M, N, K, precision, a.m)
+    BM, BN, BK, warps, stages = (8, 0, 128, 4, 1) if large else tiles.tile("input", R, M, N, K)
+    u, parts = batch_parts(g.u, a.m)
     d_m, d_s = g.m.new_empty(R, M, K), g.s.new_empty(R, M, K)
     d_u = None if r2 is None else g.m.new_empty(triton.cdiv(K, BK), R, M)
     sums = u, pointer(w.c2, a.m)
@@ -183,7 +178,7 @@ def input_gradient(
     constants = (stride(a.m), *act[1:], *_chance(drop), parts)
     settings = {
         "ACT": act.name, "DROP": drop is not None, "TIED": w.tied is not None, "TIED_BELOW": r2 is not None,
-        "PARTS": padded, "BM": BM, "BK": BK, "num_warps": warps,
+        "PARTS": MOST_PARTS, "BM": BM, "BK": BK, "num_warps": warps,
     }  # fmt: skip
     grid = (triton.cdiv(M, BM) * triton.cdiv(K, BK), R)
     assert w.pair is not None
@@ -215,17 +210,17 @@ def weight_products(
     """g_mᵀ a_m and g_sᵀ A (parts, R, out, in), to be added up; the latter in `dtype`, None where there is no pair."""
     R, N, K = w.W_m.shape
     M = g.m.shape[-2]
-    if is_large(R, M, N, K) or by_library(precision, a.m):
+    if by_library("weight", R, M, N, K, precision, a.m):
         by_pair = None if a.pair is None else _product(g.s.to(a.pair.dtype).mT, a.pair, precision, dtype)[None]
         return _product(g.m.mT, a.m, precision)[None], by_pair
-    BM, BN, BK, warps, stages = _tiles("weight", R, M, N, K)
-    tiles = triton.cdiv(N, BN) * triton.cdiv(K, BK)
-    parts = max(1, min(_PROCESSORS // (R * tiles), triton.cdiv(M, _LEAST_PART)))
+    BM, BN, BK, warps, stages = tiles.tile("weight", R, M, N, K)
+    count_tiles = triton.cdiv(N, BN) * triton.cdiv(K, BK)
+    parts = max(1, min(tiles.PROCESSORS // (R * count_tiles), triton.cdiv(M, _LEAST_PART)))
     count = triton.cdiv(triton.cdiv(M, parts), BM) * BM
     parts = triton.cdiv(M, count)
     by_m = w.W_m.new_empty(parts, R, N, K)
     by_pair = None if w.pair is None else w.pair.new_empty(parts, *w.pair.shape, dtype=dtype)
-    products.weight_products_kernel[(tiles, R, parts)](
+    products.weight_products_kernel[(count_tiles, R, parts)](
         g.m, g.s, a.m, pointer(a.pair, a.m), by_m, pointer(by_pair, by_m), count, M, N, K, stride(a.m),
         HALVES=a.halves, PRECISION=precision.mean, BM=BM, BN=BN, BK=BK, num_warps=warps, num_stages=stages,
     )  # fmt: skip
@@ -284,26 +279,12 @@ def activation_gradient(m: Tensor, s: Tensor, g_m: Tensor, g_s: Tensor, act: Act
     return Gradient(d_m, d_s)
 
 
-# Large layers --------------------------------------------------------------------------------------------------------
+# Launching -----------------------------------------------------------------------------------------------------------
 
 
-def is_large(R: int, M: int, N: int, K: int) -> bool:
-    """Whether a layer's products are taken from the library: many multiplications, or many rows."""
-    least = _LARGE if M <= _LONG else _LARGE // 4
-    return least <= R * M * N * K
-
-
-def _few_long_sums(R: int, M: int, N: int, K: int) -> bool:
-    """Whether an input's gradient (R, M, K) has too few tiles for all processors, while its sums are long.
-
-    The library cuts the sums in parts: 108 µs in place of 592 for 256 rows, 20,000 outputs and 100 inputs on an H200.
-    """
-    return N >= _LONG_SUM and R * triton.cdiv(M, 32) * triton.cdiv(K, 32) < _PROCESSORS
-
-
-def by_library(precision: Precision, a: Tensor) -> bool:
-    """Whether tensor cores have nothing to offer: in full float32 the library's products are faster at every size."""
-    return precision.mean == "ieee" and a.is_cuda
+def by_library(kernel: str, R: int, M: int, N: int, K: int, precision: Precision, a: Tensor) -> bool:
+    """Whether products are taken from the library; in full float32 all are, as tensor cores have nothing to offer."""
+    return (precision.mean == "ieee" and a.is_cuda) or tiles.is_large(kernel, R, M, N, K)
 
 
 def _product(x: Tensor, y: Tensor, precision: Precision, dtype: torch.dtype = torch.float32) -> Tensor:
@@ -311,7 +292,7 @@ def _product(x: Tensor, y: Tensor, precision: Precision, dtype: torch.dtype = to
     R = max(len(x), len(y))
     with tf32(precision.mean == "tf32"):
         if x.dtype == torch.float32:
-            return torch.matmul(x, y)
+            return torch.mm(x[0], y[0]).unsqueeze(0) if R == 1 else torch.matmul(x, y)
         if x.device.type == "cpu":  # under Triton's interpreter
             return torch.matmul(x.float(), y.float())
         if R == 1:
@@ -319,31 +300,12 @@ def _product(x: Tensor, y: Tensor, precision: Precision, dtype: torch.dtype = to
         return torch.bmm(x.expand(R, -1, -1), y.expand(R, -1, -1), out_dtype=dtype)
 
 
-# Launching -----------------------------------------------------------------------------------------------------------
-
-_TILES = {  # for few outputs, few tiles, many tiles: batch, outputs, inputs; warps, stages. Measured on an H200.
-    "forward": ((16, 16, 256, 4, 3), (32, 32, 64, 2, 4), (128, 64, 32, 8, 3)),
-    "input": ((32, 16, 64, 4, 2), (32, 64, 32, 4, 3), (128, 32, 64, 8, 3)),
-    "weight": ((64, 16, 64, 4, 2), (64, 32, 64, 4, 2), (64, 32, 64, 4, 2)),
-}
-_PROCESSORS = 132
-
-
-def _tiles(kernel: str, R: int, M: int, N: int, K: int) -> tuple[int, int, int, int, int]:
-    """Tiles so small that every processor gets one; large ones where there is work for all."""
-    few, small, large = _TILES[kernel]
-    if N <= 16:
-        return few
-    width = K if kernel == "input" else N
-    return large if R * triton.cdiv(M, 128) * triton.cdiv(width, 64) >= _PROCESSORS else small
-
-
-def batch_parts(sums: Tensor | None, other: Tensor) -> tuple[Tensor, int, int]:
-    """The parts of sums over features, how many, and the power of two above; few where many programs add them up."""
+def batch_parts(sums: Tensor | None, other: Tensor) -> tuple[Tensor, int]:
+    """The parts of sums over features, and how many: few, where every program adds them up."""
     if sums is None:
-        return other, 0, 1
-    sums = sums if len(sums) <= _MOST_PARTS else sums.sum(0, keepdim=True)
-    return sums, len(sums), triton.next_power_of_2(len(sums))
+        return other, 0
+    sums = sums if len(sums) <= MOST_PARTS else sums.sum(0, keepdim=True)
+    return sums, len(sums)
 
 
 def stride(a: Tensor) -> int:

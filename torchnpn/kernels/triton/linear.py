@@ -86,15 +86,17 @@ class _Linear(torch.autograd.Function):
         if act.name != "none":
             g = layer.activation_gradient(o_m, o_s, g.m, g.s, act)
         g = layer.with_u(g, w)
-        needs, found = ctx.needs_input_grad[3:], [None] * len(shapes)
+        needs = ctx.needs_input_grad[3:]
+        found: list[Tensor | None] = [None] * len(shapes)
         if a.random and (needs[0] or needs[1]):
-            found[:2] = (_as_input(d, shapes[0]) for d in layer.input_gradient(g, a, w, precision=precision)[:2])
+            by_a = layer.input_gradient(g, a, w, precision=precision)
+            found[:2] = [_as_input(d, shapes[0]) for d in (by_a.m, by_a.s)]
         elif needs[0]:
             found[0] = _as_input(layer.point_gradient(g, a, w, precision), shapes[0])
         if any(needs[2:]):
             *by_W, by_b_m, by_b_v = layer.weight_gradient(g, a, w, precision)
             each = zip((by_b_m, by_b_v, *by_W), shapes[2:], strict=True)
-            found[2:] = (None if d is None else d.view(size) for d, size in each)
+            found[2:] = [None if d is None else d.view(size) for d, size in each]
         return None, None, None, *found
 
 
@@ -110,20 +112,22 @@ class _Activation(torch.autograd.Function):
     @fused_once
     def backward(ctx: Any, g_m: Tensor, g_s: Tensor) -> tuple[Tensor, Tensor, None]:
         m, s = ctx.saved_tensors
-        d_m, d_s = layer.activation_gradient(m, s, g_m.contiguous(), g_s.contiguous(), ctx.act)
-        return d_m, d_s, None
+        g = layer.activation_gradient(m, s, g_m.contiguous(), g_s.contiguous(), ctx.act)
+        return g.m, g.s, None
 
 
 def _signal(a_m: Tensor, a_s: Tensor | None, w: Weights, precision: Precision) -> Signal:
     return layer.signal(_flat(a_m, 2), None if a_s is None else _flat(a_s.expand_as(a_m), 2), w, precision)
 
 
-def _flat_weights(W: Sequence[Tensor], b: Sequence[Tensor] | None) -> tuple[Any, ...]:
+def _flat_weights(
+    W: Sequence[Tensor], b: Sequence[Tensor] | None
+) -> tuple[list[Tensor], tuple[Tensor | None, Tensor | None]]:
     """Mean and spread of the weights, in one list, and both tensors of the bias; one dimension for all replicas."""
     mean, *spread = W
     log_r_c = (log.flatten(-2) for log in spread) if len(spread) > 1 else ()
     flat = [_flat(mean, 2), *([_flat(spread[0], 2)] if len(spread) == 1 else [_flat(log, 1) for log in log_r_c])]
-    return (flat, None, None) if b is None else (flat, *(_flat(t, 1) for t in b))
+    return flat, (None, None) if b is None else (_flat(b[0], 1), _flat(b[1], 1))
 
 
 def _flat(t: Tensor, dims: int) -> Tensor:

@@ -2,9 +2,10 @@
 
 Letters and formulas are those of `kernels.cpu.linear`. The products of variances are one: with the pairs
 A = [a_s + a_m² | a_s] and P = [W_s | W_m²], each side by side in a matrix of low precision, o_s = A Pᵀ; for a point
-A = a_m², P = W_s. So nothing stands between loading a tile and multiplying it. With tied standard deviations the product
-by W_s is an outer one (`epilogues`), and A = a_s, P = W_m²: half of a pair, and none for a point. Bias, activation and
-dropout end the forward kernel, which leaves the pair for the layer above; their derivatives end the input gradient.
+A = a_m², P = W_s. So nothing stands between loading a tile and multiplying it. With tied standard deviations the
+product by W_s is an outer one (`epilogues`), and A = a_s, P = W_m²: half of a pair, and none for a point. Bias,
+activation and dropout end the forward kernel, which leaves the pair for the layer above; their derivatives end the
+input gradient.
 
 Tensors are contiguous, with one leading dimension of replicas: the second index of the grid. `stride_a` is zero where
 all replicas share their input. A dropout mask is never stored: the backward pass draws the same one again.
@@ -54,7 +55,7 @@ def linear_tile(
     return mean, variance
 
 
-@triton.jit
+@triton.jit(do_not_specialize=("M", "salt", "parts"))
 def forward_kernel(
     a_m, A, W_m, P, b_m, b_v, t, r2, out_m, out_s, out_A, out_t, c2, o_m, o_s, seed, cursor,
     M, N, K, stride_a, tau, r, q, p, salt, parts,
@@ -80,7 +81,7 @@ def forward_kernel(
     )  # fmt: skip
 
 
-@triton.jit
+@triton.jit(do_not_specialize=("M", "salt", "parts"))
 def input_gradient_kernel(
     g_m, g_s, W_m, P, u, c2, a_m, o_m, o_s, d_m, d_s, d_u, r2, seed, cursor,
     M, N, K, stride_a, tau, r, q, p, salt, parts,
@@ -146,7 +147,7 @@ def weight_tile(
     return mean, one, other
 
 
-@triton.jit
+@triton.jit(do_not_specialize=("count", "M"))
 def weight_products_kernel(
     g_m, g_s, a_m, A, by_m, by_pair, count, M, N, K, stride_a,
     HALVES: tl.constexpr, PRECISION: tl.constexpr, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr,

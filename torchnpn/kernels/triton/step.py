@@ -17,7 +17,7 @@ import triton.language as tl
 from torch import Tensor
 
 from torchnpn.kernels.triton.epilogues import dropout_scale, store_part, store_signal
-from torchnpn.kernels.triton.layer import batch_parts, forward
+from torchnpn.kernels.triton.layer import MOST_PARTS, batch_parts, forward
 from torchnpn.kernels.triton.products import linear_tile
 from torchnpn.kernels.triton.signals import FAST, Activation, Drop, Gradient, Precision, Signal, Weights, pointer
 
@@ -28,7 +28,7 @@ def source_rows(order, step, replica, rows, M, length):
     return tl.load(order + replica * length + step.to(tl.int64) * M + rows, mask=rows < M, other=0).to(tl.int64)
 
 
-@triton.jit
+@triton.jit(do_not_specialize=("M", "length", "salt"))
 def _gather_kernel(
     x_m, x_s, shift, order, cursor, following, out_m, out_A, out_t, c2, seed, M, K, length, stride_x, p, salt,
     HAS_S: tl.constexpr, TIED: tl.constexpr, SHIFT: tl.constexpr, DROP: tl.constexpr, BM: tl.constexpr,
@@ -119,7 +119,7 @@ def _end_softmax(
     tl.store(losses + start + rows, w * loss, mask=rows < M)
 
 
-@triton.jit
+@triton.jit(do_not_specialize=("M", "length", "stride_y", "parts"))
 def _softmax_layer_kernel(
     a_m, A, W_m, P, b_m, b_v, t, r2, y, order, share, cursor, following, g_m, g_s, g_u, losses,
     M, N, K, stride_a, length, stride_y, parts,
@@ -138,7 +138,7 @@ def _softmax_layer_kernel(
     )  # fmt: skip
 
 
-@triton.jit
+@triton.jit(do_not_specialize=("M", "length", "stride_y"))
 def _softmax_kernel(
     o_m, o_s, r2, y, order, share, cursor, following, g_m, g_s, g_u, losses, M, N, length, stride_y,
     TIED: tl.constexpr, BM: tl.constexpr, BN: tl.constexpr,
@@ -176,10 +176,10 @@ def softmax_layer(a: Signal, w: Weights, y: Tensor, plan: Any, following: Tensor
         o = forward(a, w, Activation(), precision=precision)
         _softmax_kernel[(triton.cdiv(M, BM), R)](o.o_m, o.o_s, *places, *strides, TIED=u is not None, BM=BM, BN=BN)
         return Gradient(g_m, g_s, u)
-    t, parts, padded = batch_parts(a.t, a.m)
+    t, parts = batch_parts(a.t, a.m)
     _softmax_layer_kernel[(triton.cdiv(M, 16), R)](
         a.m, pointer(a.pair, a.m), w.W_m, pointer(w.pair, w.W_m), w.b_m, w.b_v, t, *places, K,
-        0 if len(a.m) == 1 else M * K, *strides, parts, HALVES=a.halves, TIED=u is not None, PARTS=padded,
+        0 if len(a.m) == 1 else M * K, *strides, parts, HALVES=a.halves, TIED=u is not None, PARTS=MOST_PARTS,
         PRECISION=precision.mean, BM=16, BN=BN, BK=128 if BN <= 32 else 64, num_warps=4, num_stages=3,
     )  # fmt: skip
     return Gradient(g_m, g_s, u)
