@@ -45,6 +45,7 @@ def networks() -> dict[str, torch.nn.Module]:
         **activation,
         "no bias": nn.Linear(3, 2, bias=False),
         "replicas": nn.Linear(3, 2, replicas=(4, 2), gain=1.5),
+        "tied": nn.mlp([3, 4, 2], posterior="tied", replicas=(2,)),
         "two heads": nn.MeanAndNoise(3, 2, replicas=(2,)),
         "double": nn.Linear(3, 2).double(),
         "half": nn.Linear(3, 2).bfloat16(),
