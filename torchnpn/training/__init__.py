@@ -7,9 +7,20 @@ from torchnpn.training.engine import resolve_device
 from torchnpn.training.explanation import Explanation, explain
 from torchnpn.training.history import Epoch, History
 from torchnpn.training.loop import TrainingDiverged, train
-from torchnpn.training.recipe import Ramp, Recipe, adam, constant, cosine, geometric_ramp, linear_ramp
+from torchnpn.training.recipe import (
+    OPTIMIZERS,
+    Ramp,
+    Recipe,
+    adadelta,
+    adam,
+    constant,
+    cosine,
+    geometric_ramp,
+    linear_ramp,
+)
 
 __all__ = [
+    "OPTIMIZERS",
     "CheckpointError",
     "Epoch",
     "Explanation",
@@ -18,6 +29,7 @@ __all__ = [
     "Ramp",
     "Recipe",
     "TrainingDiverged",
+    "adadelta",
     "adam",
     "alone",
     "captured",
