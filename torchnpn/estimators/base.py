@@ -52,7 +52,7 @@ from torchnpn.nn import (
     replicas_of,
 )
 from torchnpn.priors import EmpiricalBayes
-from torchnpn.training import OPTIMIZERS, History, Recipe, constant, resolve_device, why_not_numpy
+from torchnpn.training import OPTIMIZERS, History, Recipe, constant, join, resolve_device, why_not_numpy
 
 Array = NDArray[Any]
 _BIAS_SPREAD = 0.5  # standard deviation of the first biases at the start, in those of the features
@@ -137,7 +137,7 @@ class NPNEstimator(BaseEstimator):  # type: ignore[misc]
 
     def _start_again(self) -> None:
         resolve_device(self.device)
-        self._seed = seed_of(self.random_state)
+        self._seed = join().from_first(lambda: seed_of(self.random_state))
         self.history_, self._rows_seen, self._averages = History(), 0.0, []
 
     def _new_network(self, targets: int, units: list[int], replicas: tuple[int, ...], plan: Plan) -> Member:
