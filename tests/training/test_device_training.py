@@ -81,6 +81,7 @@ def alone(module, make, replica):
     return lone
 
 
+TIED = {"posterior": "tied"}
 EMPIRICAL, ISOTROPIC = priors.EmpiricalBayes(), priors.IsotropicGaussian(10.0)
 CASES = {  # settings of the network and of the data; the prior; settings of the recipe
     "labels": ({"hidden": (70, 2)}, {}, None, {"epochs": 1}),
@@ -106,6 +107,16 @@ CASES = {  # settings of the network and of the data; the prior; settings of the
         {"kind": "amounts", "variance": True, "weight": True},
         EMPIRICAL,
         {"learning_rate": [2e-2, 1e-3]},
+    ),
+    "tied": ({**TIED, "hidden": (70, 2)}, {}, None, {"epochs": 1}),
+    "tied, isotropic, uncertain inputs": (TIED, {"variance": True}, ISOTROPIC, {}),
+    "tied, empirical Bayes, replicas": ({**TIED, "replicas": (2,)}, {"weight": True}, EMPIRICAL, {}),
+    "tied, one layer": ({**TIED, "hidden": ()}, {}, EMPIRICAL, {"adversarial": 0.5}),
+    "tied, amounts, noise": (
+        {**TIED, "noise": True, "activation": "tanh"},
+        {"kind": "amounts"},
+        EMPIRICAL,
+        {"epochs": 1},
     ),
     "amounts, noise": ({"noise": True}, {"kind": "amounts", "weight": True}, EMPIRICAL, {"epochs": 1}),
     "amounts, noise, replicas, adversarial": (
@@ -178,8 +189,9 @@ def test_a_training_by_autograd_is_the_plain_loop(case):
 
 
 WAYS = {  # constants of `layer` that lead through the other branches
-    "library's products": {"layer.is_large": lambda *sizes: True},
-    "sums added up before": {"update._MOST_PARTS": 0},
+    "library's products": {"tiles.is_large": lambda *sizes: True},
+    "sums added up before": {"update._MOST_PARTS": 0, "layer.MOST_PARTS": 1},
+    "loss of many classes": {"step._FEW_CLASSES": 1},
     "products and update in two kernels, batches in parts": {
         "update._FEW_ROWS": 0,
         "update._ROWS": 4,
@@ -189,11 +201,13 @@ WAYS = {  # constants of `layer` that lead through the other branches
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("posterior", ["mean_field", "tied"])
 @pytest.mark.parametrize("way", WAYS.values(), ids=WAYS)
-def test_every_way_through_a_fused_step_is_the_plain_loop(way, monkeypatch):
+def test_every_way_through_a_fused_step_is_the_plain_loop(way, posterior, monkeypatch):
     for name, value in way.items():
         monkeypatch.setattr(f"torchnpn.kernels.triton.{name}", value)
-    check_case(({"replicas": (2,), "hidden": (40,)}, {}, EMPIRICAL, {"epochs": 1}), fused=True)
+    shape = {"replicas": (2,), "hidden": (40,), "posterior": posterior}
+    check_case((shape, {}, EMPIRICAL, {"epochs": 1}), fused=True)
 
 
 def test_an_activation_may_be_last():

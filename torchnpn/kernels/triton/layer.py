@@ -57,7 +57,7 @@ def _fill_signal(m: Tensor, s: Tensor | None, pair: Tensor | None, w: Weights) -
 
 def fill_pair_(w: Weights) -> None:
     """Compute the pair of the weights as they are now, and the squares of tied standard deviations."""
-    if w.tied is not None:
+    if w.tied is not None and w.log_std:
         for log, square in ((w.tied.log_r, w.tied.r2), (w.tied.log_c, w.tied.c2)):
             torch.exp(2 * log, out=square)
     if w.pair is not None:
@@ -78,9 +78,9 @@ def weights(
     """Parameters (R, out, in), (R, out) with room for their pair.
 
     Args:
-        W: Mean, and variance or log standard deviation; or two vectors of tied logarithms, (R, out) and (R, in).
+        W: Mean, and variances or log standard deviations: of its shape, or tied, two vectors (R, out) and (R, in).
         b: Mean of the bias, and its variance or log standard deviation.
-        log_std: Which of both these are.
+        log_std: Which of both all of these are.
         point: Whether the input has no variance.
         precision: Of the products.
         place: Gives memory under a name; by default it is new.
@@ -92,7 +92,7 @@ def weights(
     pair = place(f"pair {halves} {precision.mean}", (R, N, halves * K), precision.variance) if halves else None
     if len(spread) == 1:
         return Weights(W_m, spread[0], *b, log_std, pair)
-    squares = (place(name, log.shape, log.dtype) for name, log in zip(("r²", "c²"), spread, strict=True))
+    squares = [place(f"{name}²", t.shape, t.dtype) if log_std else t for name, t in zip("rc", spread, strict=True)]
     return Weights(W_m, None, *b, log_std, pair, Tied(*spread, *squares))
 
 
@@ -238,7 +238,7 @@ def weight_gradient(g: Gradient, a: Signal, w: Weights, precision: Precision = F
         by_m, pointer(by_pair, by_m), w.W_m, pointer(w.W_v, w.W_m), d_W_m, pointer(d_W_v, d_W_m), d_W_m.numel(),
         w.W_m.shape[-1], HAS_S=a.random, LOG_STD=w.log_std, TIED=w.tied is not None, BLOCK=_BLOCK,
     )  # fmt: skip
-    spreads = (d_W_v,) if w.tied is None else _tied_gradient(g, a, w.tied)
+    spreads = (d_W_v,) if w.tied is None else _tied_gradient(g, a, w.tied, w.log_std)
     if w.b_v is None:
         return d_W_m, *spreads, None, None
     d_b_v = g.s.sum(-2, dtype=torch.float32)
@@ -252,13 +252,13 @@ def with_u(g: Gradient, w: Weights) -> Gradient:
     return g._replace(u=torch.matmul(g.s.float(), w.tied.r2[..., None]).squeeze(-1)[None])
 
 
-def _tied_gradient(g: Gradient, a: Signal, tied: Tied) -> tuple[Tensor, Tensor]:
-    """By log r and log c: 2 r² Σ g_s t and 2 c² Σ u (s + m²), sums over the batch."""
+def _tied_gradient(g: Gradient, a: Signal, tied: Tied, log_std: bool) -> tuple[Tensor, Tensor]:
+    """By r² and c², Σ g_s t and Σ u (s + m²), sums over the batch; or by log r and log c, 2 r² and 2 c² times that."""
     assert a.t is not None and g.u is not None
     second = a.m.square() if a.pair is None else a.m.square() + a.pair
     by_r2 = torch.matmul(a.t.sum(0)[..., None, :], g.s.float()).squeeze(-2)
     by_c2 = torch.matmul(g.u.sum(0)[..., None, :], second).squeeze(-2)
-    return 2 * tied.r2 * by_r2, 2 * tied.c2 * by_c2
+    return (2 * tied.r2 * by_r2, 2 * tied.c2 * by_c2) if log_std else (by_r2, by_c2)
 
 
 def activation(m: Tensor, s: Tensor, act: Activation) -> tuple[Tensor, Tensor]:

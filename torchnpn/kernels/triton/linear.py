@@ -31,7 +31,7 @@ def linear(
 ) -> Moments:
     """f(a Wᵀ + b); W and b are mean and variance, or with `log_std` mean and log standard deviation.
 
-    W may then also be a mean (…, out, in) with tied logarithms (…, out, 1) and (…, 1, in).
+    W may also be a mean (…, out, in) with tied variances, or logarithms, (…, out, 1) and (…, 1, in).
     """
     return Moments(*_Linear.apply(act, precision, log_std, *a, *((None, None) if b is None else b), *W))
 

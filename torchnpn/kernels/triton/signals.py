@@ -45,9 +45,9 @@ FAST, FULL = Precision(), Precision("ieee", torch.float32)
 
 
 class Tied(NamedTuple):
-    """Standard deviations r_o c_i of the weights of a layer: logarithms to learn, and squares that products read."""
+    """Standard deviations r_o c_i of the weights of a layer: what is learnt, and the squares that products read."""
 
-    log_r: Tensor  # (R, out)
+    log_r: Tensor  # (R, out); or r² itself
     log_c: Tensor  # (R, in)
     r2: Tensor  # (R, out)
     c2: Tensor  # (R, in)
