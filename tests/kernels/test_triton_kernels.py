@@ -67,7 +67,7 @@ def large(request, monkeypatch):
     [
         ("input", (1, 256, 20_000, 100), True),  # few long sums
         ("input", (1, 256, 800, 100), False),
-        ("input", (16, 64, 2000, 100), False),  # work for all
+        ("input", (20, 64, 2000, 100), False),  # work for all
         ("input", (1, 8192, 10, 4096), False),  # short sums
         ("forward", (1, 8192, 4096, 4096), True),
         ("weight", (1, 8192, 4096, 4096), True),
@@ -124,7 +124,7 @@ def test_an_activation_and_its_slopes_are_those_of_the_map(act):
     assert (got[1] >= 0).all()
     for i, output in enumerate(want):
         up = [torch.full_like(m, float(i == k)) for k in range(2)]
-        found = activation_gradient(m, s, *up, act)
+        found = activation_gradient(m, s, *up, act)[:2]
         expected = torch.autograd.grad(output.sum(), exact, retain_graph=True)
         for a, b, size in zip(found, expected, slopes[i], strict=True):
             assert ((a - b).abs() <= slope_bound * size).all()
@@ -148,7 +148,7 @@ def test_an_activation_survives_numbers_of_any_size(act):
     m, s = torch.tensor(list(itertools.product(means, sizes))).T.contiguous()
     a_m, a_s = activation(m, s, act)
     gradient = activation_gradient(m, s, torch.ones_like(m), torch.ones_like(m), act)
-    assert all(t.isfinite().all() for t in (a_m, a_s, *gradient))
+    assert all(t.isfinite().all() for t in (a_m, a_s, *gradient[:2]))
     assert (a_s >= 0).all()
 
 
@@ -353,7 +353,7 @@ def test_the_backward_pass_draws_the_mask_of_the_forward_pass(large):
     by_o = input_gradient(g, a, w, below, act, drop, FULL)
     by_a = input_gradient(g, a, w, precision=FULL)
     want = activation_gradient(below.o_m, below.o_s, by_a.m * scale, by_a.s * scale**2, act)
-    torch.testing.assert_close(by_o, want, rtol=2e-4, atol=4e-6)  # the mask was rounded
+    torch.testing.assert_close(by_o[:2], want[:2], rtol=2e-4, atol=4e-6)  # the mask was rounded
 
 
 # Adam ----------------------------------------------------------------------------------------------------------------
