@@ -30,6 +30,7 @@ LAYERS = (  # from the bottom up; a module imports from layers below its own
     ("logistic",),
     ("documents", "links"),
     ("tables",),
+    ("serve",),
     ("demo",),
     ("cli",),
     ("__main__",),
