@@ -79,8 +79,9 @@ class _Bracket(NamedTuple):
         place = place + (inward * (_SPACING // 2)).astype(np.int64)
         most = np.clip(allowed - width / 2, 0.0, 2.0**62)
         with np.errstate(over="ignore"):  # of the ends that are not taken
-            least = np.where(_width(first, middle) <= most, first, middle - most.astype(np.int64))
-            largest = np.where(_width(middle, last) <= most, np.maximum(last - 1, first), middle + most.astype(np.int64))
+            steps = most.astype(np.int64)
+            least = np.where(_width(first, middle) <= most, first, middle - steps)
+            largest = np.where(_width(middle, last) <= most, np.maximum(last - 1, first), middle + steps)
             return np.clip(place, least, largest)
 
     def closed(self, middle: Array, reached: Array, off: Array) -> _Bracket:

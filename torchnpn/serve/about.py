@@ -10,12 +10,13 @@ import numpy as np
 import torch
 
 from torchnpn.columns import Category, Column, Date, Number
+from torchnpn.estimators import Predictive
 from torchnpn.moments import Moments
+from torchnpn.serve.shape import shape
 from torchnpn.tables import TableModel, marginal_moments
 
 _AXIS = 0.002  # quantile of the training targets at which an axis begins
 _STEPS = 200  # of a slider, about
-_DAY = 86_400.0
 
 
 def about(model: TableModel) -> dict[str, Any]:
@@ -25,7 +26,7 @@ def about(model: TableModel) -> dict[str, Any]:
     if target.is_class:
         described |= {"classes": list(target.classes), "shares": list(target.marginal)}
     else:
-        described |= {"words": target.likelihood.words, "whole": target.is_count, "axis": _axis(model)}
+        described |= {"words": target.likelihood.words, "whole": target.is_count, **_everyone(model)}
     return {
         "target": described,
         "columns": [_column(model, column) for column in model.schema.columns],
@@ -40,11 +41,13 @@ def about(model: TableModel) -> dict[str, Any]:
     }
 
 
-def _axis(model: TableModel) -> list[float]:
-    """Where nearly all training targets lie, if they are distributed as their mean and variance say."""
+def _everyone(model: TableModel) -> dict[str, Any]:
+    """The distribution of the training targets, as their mean and variance say, and the axis that it needs."""
     mean, variance = (torch.from_numpy(part) for part in marginal_moments(model.target, 1, _middle_exposure(model)))
-    marginal = model.target.likelihood.marginal(Moments(mean, variance))
-    return [float(marginal.quantile(q)[0]) for q in (_AXIS, 1 - _AXIS)]
+    each = Moments(mean[:, None], variance[:, None])
+    marginal = Predictive(model.target.likelihood.marginal(each))
+    low, high = (float(marginal.quantile(q)[0]) for q in (_AXIS, 1 - _AXIS))
+    return {"axis": [low, high], "everyone": shape(marginal, model.target.is_count)}
 
 
 def _middle_exposure(model: TableModel) -> Any:
@@ -68,7 +71,7 @@ def _column(model: TableModel, column: Column) -> dict[str, Any]:
     low, middle, high = (column.origin + x for x in _training_values(model, place)) if not is_exposure else (0, 0, 0)
     low, high = column.range or (low, high)
     middle = _middle(column) if is_exposure else middle
-    step = _step(high - low)
+    step = 1.0 if low % 1 == high % 1 == 0 and 3 <= high - low <= _STEPS else _step(high - low)  # counts, most likely
     usual = min(max(round(middle / step) * step, low), high)
     described = {"name": column.name, "kind": "number", "low": low, "high": high, "step": step}
     return {**described, "usual": float(f"{usual:.12g}"), "required": is_exposure}

@@ -43,7 +43,7 @@ def as_csv(parts: Iterable[tuple[pa.RecordBatch, Columns]]) -> bytes:
         whole = {name: csv_cells(batch[name], name) for name in batch.schema.names}
         new = {name: csv_cells(pa.array(rounded(column)), name) for name, column in predicted.items()}
         rows = pa.RecordBatch.from_pydict({**whole, **new})
-        writer = writer or CsvWriter(file, rows.schema)  # type: ignore[arg-type]  # it writes bytes, no more
+        writer = writer or CsvWriter(file, rows.schema)
         writer.write(rows)
     return file.getvalue()
 

@@ -197,7 +197,7 @@ def _media_type(request: Request) -> str:
     kind = request.headers.get("content-type", "application/json").partition(";")[0].strip().lower()
     if kind not in ("application/json", "text/csv"):
         raise Refused(415, f"Expected a body of type application/json or text/csv, got {kind[:80]!r}.")
-    return kind
+    return str(kind)
 
 
 async def _off_loop(work: Callable[..., Any], content: Any, *more: Any, size: int | None = None) -> Any:

@@ -1,4 +1,4 @@
-"""One row looked at closely: its predictive distribution, the parts of its uncertainty, and what each cell does to both.
+"""One row looked at closely: its predictive distribution, the parts of its uncertainty, and what each cell does.
 
 What a cell does is seen by taking it away. A missing value is nothing special to these networks: it enters with the
 mean and the variance that its column has. So the same row is predicted once for each column with that cell missing, and
@@ -8,18 +8,16 @@ Columns with the same information share it: where both are known, each one alone
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from torchnpn.estimators import NPNClassifier, Predictive
-from torchnpn.tables import TableModel, people_read, uncertainty
+from torchnpn.estimators import NPNClassifier, NPNRegressor
+from torchnpn.serve.shape import shape
+from torchnpn.tables import TableModel, Target, people_read, uncertainty
 
 Array = NDArray[Any]
-_POINTS, _TAIL = 161, 0.001
-_MOST_COUNTS = 400
 
 
 def explain(model: TableModel, x: Array, level: float) -> dict[str, Any]:
@@ -35,8 +33,11 @@ def explain(model: TableModel, x: Array, level: float) -> dict[str, Any]:
     rows = np.repeat(x, 1 + len(there), axis=0)
     for i, name in enumerate(there, 1):
         rows[i, model.schema.groups[name]] = np.nan
-    of_kind = _of_classes if isinstance(model.estimator, NPNClassifier) else _of_numbers
-    answer = of_kind(model, rows, level)
+    estimator = model.estimator
+    if isinstance(estimator, NPNClassifier):
+        answer = _of_classes(estimator, model.target, rows)
+    else:
+        answer = _of_numbers(estimator, model.target, rows, level)
     means, spreads = answer.pop("means"), answer.pop("spreads")
     answer["cells"] = [
         {"column": name, "mean": means[0] - mean, "spread": spreads[0] - spread}
@@ -49,8 +50,8 @@ def explain(model: TableModel, x: Array, level: float) -> dict[str, Any]:
     return answer
 
 
-def _of_numbers(model: TableModel, rows: Array, level: float) -> dict[str, Any]:
-    predicted, parts = model.estimator.predict_dist(rows), model.estimator.predict_variance(rows[:1])
+def _of_numbers(estimator: NPNRegressor, target: Target, rows: Array, level: float) -> dict[str, Any]:
+    predicted, parts = estimator.predict_dist(rows), estimator.predict_variance(rows[:1])
     first = predicted[[0]]
     (low,), (high,) = first.interval(level)
     return {
@@ -60,40 +61,22 @@ def _of_numbers(model: TableModel, rows: Array, level: float) -> dict[str, Any]:
         "high": float(high),
         "noise": float(np.sqrt(parts.aleatoric[0])),
         "model": float(np.sqrt(parts.epistemic[0])),
-        "shape": _shape(first, model.target.is_count),
+        "shape": shape(first, target.is_count),
         "means": predicted.mean.tolist(),
         "spreads": predicted.std.tolist(),
     }
 
 
-def _of_classes(model: TableModel, rows: Array, level: float) -> dict[str, Any]:
+def _of_classes(estimator: NPNClassifier, target: Target, rows: Array) -> dict[str, Any]:
     """The predicted class takes the place of the mean, and the entropy that of the standard deviation."""
-    probs = model.estimator.predict_proba(rows)
-    parts = model.estimator.predict_variance(rows[:1])
+    probs, parts = estimator.predict_proba(rows), estimator.predict_variance(rows[:1])
     best = int(probs[0].argmax())
     total = float(parts.total.sum())
     return {
-        "best": model.target.classes[best],
-        "probabilities": dict(zip(model.target.classes, probs[0].tolist(), strict=True)),
+        "best": target.classes[best],
+        "probabilities": dict(zip(target.classes, probs[0].tolist(), strict=True)),
         "uncertainty": float(uncertainty(probs[:1])[0]),
         "model_share": float(parts.epistemic.sum()) / total if total > 0 else 0.0,
         "means": probs[:, best].tolist(),
         "spreads": uncertainty(probs).tolist(),
     }
-
-
-def _shape(predicted: Predictive, whole: bool) -> dict[str, Any]:
-    """The distribution of one row as points to draw: a density, or probabilities of whole numbers and of zero."""
-    low, high = (float(predicted.quantile(q)[0]) for q in (_TAIL, 1 - _TAIL))
-    if whole and high - low < _MOST_COUNTS:
-        x = np.arange(math.floor(low), math.ceil(high) + 1.0)
-        return {"kind": "counts", "x": x.tolist(), "y": _at(predicted, x).tolist()}
-    at_zero = float(predicted.cdf(0.0)[0]) if low == 0 else 0.0
-    if high <= low:
-        return {"kind": "density", "x": [], "y": [], "zero": at_zero}
-    x = np.linspace(low, high, _POINTS)[1 if at_zero else 0 :]  # at 0 itself there is a probability, and no density
-    return {"kind": "density", "x": x.tolist(), "y": _at(predicted, x).tolist(), "zero": at_zero}
-
-
-def _at(predicted: Predictive, x: Array) -> Array:
-    return np.exp(predicted[np.zeros(len(x), np.int64)].log_prob(x))

@@ -17,7 +17,7 @@ class Limits(NamedTuple):
     connections: int = 1_000  # at a time
 
 
-class Refused(Exception):  # noqa: N818  # it is an answer, not a failure
+class Refused(Exception):  # it is an answer, not a failure
     """A request that gets a status from 400 on, and one sentence that says why."""
 
     def __init__(self, status: int, sentence: str) -> None:

@@ -38,7 +38,9 @@ def parsed(body: bytes, limits: Limits) -> tuple[list[Row], bool]:
     if not isinstance(rows, list) or not rows:
         raise Refused(422, f"Expected a row as a JSON object, or a list of rows, got {_kind(content)}.")
     if len(rows) > limits.rows:
-        raise Refused(413, f"Expected at most {limits.rows:,} rows in a request, got {len(rows):,}: send them in parts.")
+        raise Refused(
+            413, f"Expected at most {limits.rows:,} rows in a request, got {len(rows):,}: send them in parts."
+        )
     for number, row in enumerate(rows, 1):
         if not isinstance(row, dict):
             raise Refused(422, f"Expected each row to be a JSON object; row {number:,} is {_kind(row)}.")
@@ -83,7 +85,7 @@ class RowReader:
                     x[0, place] = texts(value)
                 else:
                     return None
-        except KeyError:
+        except (KeyError, UnicodeError):
             return None
         return x
 
@@ -92,7 +94,8 @@ class RowReader:
 
         @functools.lru_cache(_KNOWN_TEXTS)
         def inputs(text: str) -> Array:  # (width of the column,)
-            return alone.encode(pa.RecordBatch.from_pydict({column.name: pa.array([text])}))[0]
+            encoded: Array = alone.encode(pa.RecordBatch.from_pydict({column.name: pa.array([text])}))[0]
+            return encoded
 
         return inputs
 
@@ -142,7 +145,9 @@ def _cells(values: list[Any], column: Any) -> pa.Array:
         pass
     for number, value in enumerate(values, 1):
         if not isinstance(value, (str, int, float, type(None))):
-            raise Refused(422, f"Column {column.name!r} holds {_kind(value)} in row {number:,}; expected a single value.")
+            raise Refused(
+                422, f"Column {column.name!r} holds {_kind(value)} in row {number:,}; expected a single value."
+            )
     try:
         return pa.array([None if value is None else str(value) for value in values], pa.string())
     except UnicodeError:

@@ -44,4 +44,4 @@ class Telemetry:
 
     def text(self) -> bytes:
         """All of it, as Prometheus reads it."""
-        return generate_latest(self._registry)
+        return bytes(generate_latest(self._registry))
