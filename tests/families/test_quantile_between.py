@@ -9,7 +9,7 @@ from scipy import stats
 from torchnpn.families.quantile_between import quantile_between
 from torchnpn.families.tails import Tails
 
-LEVELS = np.array([1e-12, 1e-6, 0.05, 0.3, 0.5, 0.7, 0.95, 1 - 1e-6, 1 - 1e-12])
+LEVELS = np.array([1e-12, 1e-6, 0.05, 0.3, 0.45, 0.7, 0.95, 1 - 1e-6, 1 - 1e-12])
 CASES = {
     "normal": (stats.norm(2.0, 0.5), -20.0, 20.0),
     "far from zero": (stats.norm(1e6, 1e-3), 1e6 - 1, 1e6 + 1),
