@@ -54,6 +54,8 @@ def networks() -> dict[str, torch.nn.Module]:
         "alpha": nn.ELU(alpha=2),
         "saturating": nn.Saturating("gamma", tau=0.3, r=2.0),
         "height": nn.Saturating("rayleigh", tau=0.3, r=2.0, q=-0.7),
+        "statistic": nn.Saturating("gamma", tau=0.1, statistic=0),
+        "kl map": nn.SaturatingKL(0.3, r=2.0),
         "power": nn.Power(0.7),
         "binary": nn.Bernoulli(),
         "dropout": nn.Dropout(0.1),
@@ -91,6 +93,8 @@ HEADS = {
     "softmax mean": likelihoods.SoftmaxMean(3),
     "softmax": likelihoods.ScaledSoftmax(4),
     "sigmoids": likelihoods.Sigmoids(5),
+    "scaled sigmoids": likelihoods.ScaledSigmoids(5),
+    "kl of counts": likelihoods.PoissonKL(),
     "kl": likelihoods.KLToTarget(0.1),
     "squared": likelihoods.SquaredError(),
     "words": likelihoods.CrossEntropy(),
@@ -200,7 +204,7 @@ def test_describe(tmp_path):
     assert told["parameters"] == 2 * (3 * 4 + 4 + 4 * 2 + 2)
     assert told["architecture"][1:3] == [
         "  Linear(in_features=3, out_features=4, bias=True, family=gamma)",
-        "  Saturating(family=gamma, tau=1.0, r=1.0, q=None)",
+        "  Saturating(family=gamma, tau=1.0, r=1.0, q=None, statistic=None)",
     ]
     assert told["versions"] == {"torchnpn": torchnpn.__version__, "torch": str(torch.__version__)}
     assert told["saved"].endswith("+00:00")

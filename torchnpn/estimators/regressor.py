@@ -61,8 +61,8 @@ class NPNRegressor(RegressorMixin, SupervisedEstimator):  # type: ignore[misc]
             networks, a straight line and, from some thousands of rows on, wide networks, on features encoded by bins.
             Each is trained on four fifths of the rows, and the rows left out say how much it counts. "best" tries more,
             for about four times as long; "quick" is one network, in a fifth of the time. Where you describe a network
-            by `hidden`, `activation`, `dropout`, `kl_weight`, `learning_rate`, `batch_size` or
-            `n_estimators`, or where there are fewer than
+            by `hidden`, `activation`, `dropout`, `kl_weight`, `optimizer`, `learning_rate`,
+            `batch_size` or `n_estimators`, or where there are fewer than
             20 rows, the default trains that network, on all rows, and no mixture.
         calibrate: None; or "split" or "cross", to correct intervals, quantiles and scores by rows that networks have
             not seen, so that intervals of new rows hold their share of targets whatever the model
@@ -79,7 +79,8 @@ class NPNRegressor(RegressorMixin, SupervisedEstimator):  # type: ignore[misc]
         dropout: Probability of dropping a hidden unit in training.
         kl_weight: Weight of the KL from the weights' prior at the end of training; 1 is Bayes' rule, less trusts the
             data more.
-        learning_rate: Of Adam; falls to zero along half a cosine.
+        optimizer: Name of one of `training.OPTIMIZERS`: "adam", the paper's "adadelta" (with learning_rate=1.0), …
+        learning_rate: Of the optimizer; falls to zero along half a cosine.
         batch_size: Rows in a minibatch; None chooses by the number of rows.
         max_epochs: Passes over the rows; None chooses by the number of rows.
         n_estimators: Networks of one kind to train, each from its own start and with its own order of rows; several
@@ -113,6 +114,7 @@ class NPNRegressor(RegressorMixin, SupervisedEstimator):  # type: ignore[misc]
         missing: str = "marginal",
         dropout: float = 0.0,
         kl_weight: float = 1.0,
+        optimizer: str = "adam",
         learning_rate: float = 1e-2,
         batch_size: int | None = None,
         max_epochs: int | None = None,
@@ -126,7 +128,7 @@ class NPNRegressor(RegressorMixin, SupervisedEstimator):  # type: ignore[misc]
         self.hidden = hidden  # type: ignore[assignment]  # None is for this estimator alone
         self.categorical_features = categorical_features
         self.missing, self.dropout = missing, dropout
-        self.kl_weight, self.learning_rate = kl_weight, learning_rate
+        self.kl_weight, self.optimizer, self.learning_rate = kl_weight, optimizer, learning_rate
         self.batch_size, self.max_epochs, self.n_estimators = batch_size, max_epochs, n_estimators
         self.device, self.random_state, self.verbose = device, random_state, verbose
 

@@ -27,7 +27,8 @@ from torchnpn.estimators.validation import (
 from torchnpn.moments import Moments
 
 _OF_A_NETWORK = (  # settings that describe one
-    "hidden", "activation", "dropout", "adversarial", "kl_weight", "learning_rate", "batch_size", "n_estimators"
+    "hidden", "activation", "dropout", "adversarial", "kl_weight", "optimizer", "learning_rate", "batch_size",
+    "n_estimators",
 )  # fmt: skip
 
 

@@ -24,6 +24,7 @@ LARGEST_SIZE = 2**31
 LONGEST_NAME = 1000  # characters
 MOST_DIMENSIONS = 8
 LARGEST_NUMBER = 1e12  # of a constant, and of a weight's mean and standard deviation, in absolute value
+MOST_PLACES = 8  # among which one is meant by its number
 LARGEST_TAU = 1e3  # of the activations of Theorem 1: beyond, they are steps
 _LARGEST_UNIT = 1e150  # whose square is still a number
 _LARGEST_ORIGIN = 1e15  # in units of the scale: zero itself would be refused as too far from it
@@ -83,6 +84,15 @@ def tau(name: str, value: Any) -> float:
     if not positive(name, value) <= LARGEST_TAU:
         raise ValueError(f"{name} should be a number > 0 and at most {LARGEST_TAU:g}, got {shown(value)}")
     return float(value)
+
+
+def place_or_none(name: str, value: Any) -> int | None:
+    """None, or which of a few things is meant, counted from 0."""
+    if value is None:
+        return None
+    if type(value) is not int or not 0 <= value < MOST_PLACES:
+        raise ValueError(f"{name} should be null or a whole number from 0 to {MOST_PLACES - 1}, got {shown(value)}")
+    return value
 
 
 def number_or_none(name: str, value: Any) -> float | None:

@@ -153,12 +153,19 @@ def tanh(o: Moments) -> Moments:
     return _activated(o, "tanh") if choose.activation(o) == "triton" else maps.tanh(o)
 
 
-def saturating(family: type[ExponentialFamily], o: Moments, tau: float, r: float, q: float | None) -> Moments:
+def saturating(
+    family: type[ExponentialFamily],
+    o: Moments,
+    tau: float,
+    r: float,
+    q: float | None,
+    statistic: int | None = None,
+) -> Moments:
     """`maps.saturating` of the member of `family` with moments `o`."""
-    if family is families.Gamma and choose.activation(o) == "triton":
+    if family is families.Gamma and statistic is None and choose.activation(o) == "triton":
         return _activated(o, "gamma", tau, r, r if q is None else q)
     check_variance("saturating", o)
-    return maps.saturating(family.project(o), tau, r, q)
+    return maps.saturating(family.project(o), tau, r, q, statistic)
 
 
 def gaussian_loss(m: Tensor, s: Tensor, y: Tensor, noise: Tensor, elbo: float) -> Tensor | None:

@@ -12,6 +12,8 @@ from torchnpn.nn.activation import (
     Hardtanh,
     Heaviside,
     LeakyReLU,
+    PaperSigmoid,
+    PaperTanh,
     ReLU,
     ReLU6,
     Sigmoid,
@@ -24,7 +26,7 @@ from torchnpn.nn.activation import (
 from torchnpn.nn.container import Complement, Flatten, Sequential, mlp, with_masks
 from torchnpn.nn.embedding import Embedding
 from torchnpn.nn.linear import Linear, MeanAndNoise
-from torchnpn.nn.neurons import Bernoulli, Power, Saturating
+from torchnpn.nn.neurons import Bernoulli, Power, Saturating, SaturatingKL
 from torchnpn.nn.noise import AnalyticDropout, Dropout, InputNoise, MaskedUnits
 from torchnpn.nn.parameter import RandomParameter
 
@@ -50,11 +52,14 @@ __all__ = [
     "Linear",
     "MaskedUnits",
     "MeanAndNoise",
+    "PaperSigmoid",
+    "PaperTanh",
     "Power",
     "RandomParameter",
     "ReLU",
     "ReLU6",
     "Saturating",
+    "SaturatingKL",
     "Sequential",
     "SiLU",
     "Sigmoid",

@@ -58,7 +58,7 @@ def fused_activation(linear: nn.Module, activation: nn.Module) -> FusedActivatio
         return None
     if type(activation) in FUSED:
         return FusedActivation(FUSED[type(activation)])
-    if type(activation) is Saturating and activation.family is Gamma:
+    if type(activation) is Saturating and activation.family is Gamma and activation.statistic is None:
         q = activation.r if activation.q is None else activation.q
         return FusedActivation("gamma", (activation.tau, activation.r, q))
     return None

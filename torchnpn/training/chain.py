@@ -24,6 +24,7 @@ from torchnpn.nn import Chain, Linear, MeanAndNoise, ReLU, Sequential, chain_of,
 from torchnpn.priors import EmpiricalBayes, IsotropicGaussian, Prior
 from torchnpn.training.adversarial import radius_per_replica, step_along
 from torchnpn.training.data import Rows
+from torchnpn.training.distributed import ALONE, Processes
 from torchnpn.training.epoch import DevicePlan, HostPlan
 from torchnpn.training.optimizer_state import Averages, Places
 from torchnpn.training.recipe import ADAM, Recipe
@@ -178,8 +179,17 @@ def _numbers(values: Any) -> float | cpu.Array:
 # On a CUDA device, in Triton -----------------------------------------------------------------------------------------
 
 
-def why_not_triton(model: nn.Module, rows: Rows, prior: Prior | None, recipe: Recipe, on_device: bool) -> str | None:
+def why_not_triton(
+    model: nn.Module,
+    rows: Rows,
+    prior: Prior | None,
+    recipe: Recipe,
+    on_device: bool,
+    processes: Processes = ALONE,
+) -> str | None:
     """Why a network is not trained by `TritonChainSteps`; None where it is. `on_device` says that there is a GPU."""
+    if processes.connected:
+        return "several processes sum their gradients before the update, and its kernels do both at once"
     dense = rows.x.mean if isinstance(rows.x, Moments) else rows.x
     if not on_device or not has_triton():
         return "there is no CUDA device, or no Triton"
