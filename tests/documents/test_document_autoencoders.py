@@ -13,7 +13,7 @@ import torchnpn as npn
 from torchnpn import maps, nn
 from torchnpn.documents import DocumentAutoencoder, checked_counts, row_max, row_sum
 from torchnpn.documents.counts import word_means
-from torchnpn.documents.layers import Masking, SaturatingKL, WordLinear, as_words
+from torchnpn.documents.layers import Masking, WordLinear, as_words
 from torchnpn.documents.schedule import adam_with_own_rates, share_of_rate, warm_cosine
 from torchnpn.moments import Moments
 from torchnpn.training import Recipe
@@ -89,7 +89,7 @@ def test_neurons_of_the_kl_map():
     rate = 0.25 * (2 * m - 1 + np.sqrt((2 * m - 1) ** 2 + 8 * s))
     mean = 1 - np.exp(rate * np.expm1(-0.3))
     variance = np.exp(rate * np.expm1(-0.6)) - (1 - mean) ** 2
-    a = SaturatingKL(0.3)(Moments(torch.from_numpy(m), torch.from_numpy(s)))
+    a = nn.SaturatingKL(0.3)(Moments(torch.from_numpy(m), torch.from_numpy(s)))
     np.testing.assert_allclose(a.mean, mean, rtol=1e-9)
     np.testing.assert_allclose(a.variance, variance, rtol=1e-9)
 

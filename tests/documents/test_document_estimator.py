@@ -49,6 +49,27 @@ def test_noise_of_encoding_can_change_after_training():
     np.testing.assert_array_equal(model.set_params(encoding_noise=0.5).transform(COUNTS), before.mean)
 
 
+def test_documents_may_be_scaled_otherwise_and_saturate_higher():
+    counts = scipy.sparse.csr_matrix([[1.0, 3.0, 0.0], [2.0, 0.0, 2.0]] * 10)
+    largest = {"max": 1.0, "sum": 7.5, "none": 3.0}
+    for scaling, most in largest.items():
+        model = DocumentAutoencoder("poisson", scaling=scaling, loss="l2", **FAST)
+        assert model._architecture.inputs(counts).max() == pytest.approx(most)
+    low, high = (
+        DocumentAutoencoder("poisson", loss="l2", r=r, **FAST).fit(counts).transform(counts) for r in (1.0, 3.0)
+    )
+    assert low.max() < 1 and 1.5 * low.max() < high.max() < 3
+
+
+def test_the_papers_optimizer_learns_documents():
+    settings = FAST | {"max_epochs": 30}
+    model = DocumentAutoencoder(optimizer="adadelta", learning_rate=1.0, **settings).fit(COUNTS)
+    losses = [epoch.loss for epoch in model.history_.epochs]
+    assert np.mean(losses[-10:]) < np.mean(losses[:10])
+    with pytest.raises(ValueError, match='optimizer expects one of "adam", "adadelta"'):
+        DocumentAutoencoder(optimizer="best").fit(COUNTS)
+
+
 @each_network
 def test_the_same_seed_and_either_kind_of_matrix_give_the_same_codes(settings):
     model = DocumentAutoencoder(**FAST, **settings)

@@ -396,3 +396,14 @@ def test_wiggles_are_found_on_both_sides_of_a_gap():
     x = rng.uniform(1, 3, size=120) * rng.choice([-1, 1], size=120)
     y = np.sin(2 * x) + 0.1 * rng.normal(size=120)
     assert NPNRegressor(random_state=0, effort="quick").fit(x[:, None], y).score(x[:, None], y) > 0.9
+
+
+def test_estimators_take_optimizers_by_name():
+    x = np.linspace(-1, 1, 60)[:, None]
+    model = NPNRegressor(hidden=(20,), optimizer="adadelta", learning_rate=1.0, max_epochs=200, random_state=0)
+    model.fit(x, x[:, 0] ** 2)
+    assert model.score(x, x[:, 0] ** 2) > 0.9
+    again = model.partial_fit(x, x[:, 0] ** 2)  # goes on with the same optimizer
+    assert set(again._averages[0]["state"][0]) >= {"square_avg", "acc_delta"}
+    with pytest.raises(ValueError, match='optimizer expects one of "adam", "adadelta"'):
+        NPNRegressor(optimizer="adagrab").fit(x, x[:, 0])

@@ -47,6 +47,8 @@ MAKERS = {
     "scaled_softmax": lambda: L.ScaledSoftmax(CLASSES),
     "ordered": lambda: L.OrderedClasses(CLASSES),
     "sigmoids": lambda: L.Sigmoids(CLASSES),
+    "scaled_sigmoids": lambda: L.ScaledSigmoids(CLASSES),
+    "poisson_kl": L.PoissonKL,
     "cross_entropy": L.CrossEntropy,
     "bernoulli_poisson": L.BernoulliPoisson,
     "poisson_rate": L.PoissonRate,
@@ -68,7 +70,9 @@ def targets(name, likelihood, rng, dtype):
     n = ROWS * TARGETS
     if hasattr(likelihood, "classes"):
         return torch.tensor(rng.integers(0, CLASSES, ROWS))
-    if isinstance(likelihood, L.Direct):
+    if isinstance(likelihood, L.PoissonKL):
+        support = constraints.nonnegative_integer
+    elif isinstance(likelihood, L.Direct):
         support = likelihood.family.support
     else:
         support = likelihood.support

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import scipy.stats
 import torch
-from scipy import stats
+from scipy import optimize, special, stats
 from test_likelihoods import COUNTS, NAMED, PROPER, ROWS, TARGETS, quadrature
 from torch.nn import functional as F
 
@@ -86,6 +86,35 @@ def test_direct_poisson_is_the_corrected_error():
     np.testing.assert_allclose(L.Direct("poisson").loss(o, COUNTS), expected)
 
 
+def test_poisson_kl_is_a_poisson_with_the_rate_nearest_in_divergence():
+    """c minimises KL(N(c, c) ‖ N(m, s)), searched here for by scipy."""
+    m, s = np.array([[0.2, 1.0, 3.0], [0.5, 2.0, 0.1]]), np.array([[0.3, 0.5, 1.0], [0.5, 4.0, 0.02]])
+    o, y = Moments(torch.tensor(m), torch.tensor(s)), np.array([[0.0, 1.0, 4.0], [2.0, 7.0, 0.0]])
+
+    def nearest(mean, variance):
+        def divergence(c):
+            return 0.5 * (c / variance + (c - mean) ** 2 / variance - np.log(c))
+
+        return optimize.minimize_scalar(divergence, bounds=(1e-9, 20), method="bounded", options={"xatol": 1e-12}).x
+
+    c = np.vectorize(nearest)(m, s)
+    np.testing.assert_allclose(L.PoissonKL().predict(o).mean, c, rtol=1e-6)
+    expected = -stats.poisson(c).logpmf(y).sum(-1)
+    np.testing.assert_allclose(L.PoissonKL().loss(o, torch.tensor(y)), expected, rtol=1e-6)
+
+
+def test_scaled_sigmoids_have_the_papers_gradients():
+    """∂E/∂o_m = (σ(κ o_m) - y) κ and ∂E/∂o_s = (σ(κ o_m) - y) o_m · (-π/16) (1 + π o_s/8)^-3/2 (supplement)."""
+    case = NAMED["scaled_sigmoids"]
+    o = Moments(*(part.requires_grad_() for part in case.latent()))
+    by_m, by_s = torch.autograd.grad(case.make().loss(o, case.y).sum(), list(o))
+    m, s = (part.detach().numpy() for part in o)
+    kappa = 1 / np.sqrt(1 + np.pi * s / 8)
+    residual = special.expit(kappa * m) - np.eye(m.shape[-1])[case.y.numpy()]
+    np.testing.assert_allclose(by_m, residual * kappa, rtol=1e-9)
+    np.testing.assert_allclose(by_s, residual * m * -np.pi / 16 * kappa**3, rtol=1e-9)
+
+
 @pytest.mark.parametrize(
     ("name", "torchs"),
     [
@@ -94,6 +123,7 @@ def test_direct_poisson_is_the_corrected_error():
         ("poisson", lambda m, y: F.poisson_nll_loss(m, y, reduction="none") + torch.lgamma(y + 1)),
         ("softmax_mean", lambda m, y: F.cross_entropy(m, y, reduction="none")[:, None]),
         ("scaled_softmax", lambda m, y: F.cross_entropy(m, y, reduction="none")[:, None]),
+        ("scaled_sigmoids", lambda m, y: F.binary_cross_entropy_with_logits(m, F.one_hot(y).to(m), reduction="none")),
         ("sigmoids", lambda m, y: F.binary_cross_entropy(m.sigmoid(), F.one_hot(y).to(m), reduction="none")),
     ],
 )

@@ -108,6 +108,8 @@ CASES = [
     Case("scaled_softmax", _known(L.ScaledSoftmax, CLASSES), LABELS),
     Case("ordered", lambda replicas=(): L.OrderedClasses(CLASSES, replicas=replicas), LABELS),
     Case("sigmoids", _known(L.Sigmoids, CLASSES), LABELS),
+    Case("scaled_sigmoids", _known(L.ScaledSigmoids, CLASSES), LABELS),
+    Case("direct_poisson_kl", _known(L.PoissonKL), COUNTS),
     Case("direct_gaussian", _known(L.Direct, "gaussian"), REALS, lambda o: o, lambda o: 0.0),
     Case("direct_gamma", _known(L.Direct, "gamma"), AMOUNTS),
     Case("direct_poisson", _known(L.Direct, "poisson"), COUNTS),
@@ -117,7 +119,7 @@ CASES = [
 NAMED = {case.name: case for case in CASES}
 by_name = pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
 TWO_LOSSES = ("heteroscedastic", "varying_lognormal", "varying_student_t")  # of the mean and of the noise
-OTHERS = (*TWO_LOSSES, "gaussian", "kl_to_target", "squared_error", "sigmoids")
+OTHERS = (*TWO_LOSSES, "gaussian", "kl_to_target", "squared_error", "sigmoids", "scaled_sigmoids")
 PROPER = [case for case in CASES if case.name not in OTHERS]  # their loss is -log p(y) of the prediction
 HEADS = [case for case in CASES if case.mean is not None]
 
@@ -167,7 +169,7 @@ def test_parts_add_up_and_are_not_negative(case):
         parts = likelihood.variance_parts(o)
         assert (parts.epistemic >= 0).all() and (parts.aleatoric >= 0).all()
         torch.testing.assert_close(parts.total, parts.epistemic + parts.aleatoric)
-        if case.name != "sigmoids":  # its parts are those of the answers before they are normalised
+        if "sigmoids" not in case.name:  # its parts are those of the answers before they are normalised
             torch.testing.assert_close(parts.total, likelihood.predict(o).variance, rtol=1e-6, atol=1e-12)
         if variance == 0 and not case.name.startswith(("direct", "kl")):
             torch.testing.assert_close(parts.epistemic, torch.zeros_like(parts.epistemic), rtol=0.0, atol=1e-12)
@@ -212,7 +214,7 @@ def test_classes_match_simulation():
     np.testing.assert_allclose(parts.epistemic, p.var(0), rtol=0.05, atol=1e-3)  # by matching, off by 5 %
     torch.testing.assert_close(predicted.probs, maps.softmax_mean(o))
     np.testing.assert_allclose(L.Sigmoids(CLASSES).variance_parts(o).epistemic, special.expit(x).var(0), rtol=0.02)
-    for kind in (L.SoftmaxMean, L.ScaledSoftmax, L.Sigmoids):
+    for kind in (L.SoftmaxMean, L.ScaledSoftmax, L.Sigmoids, L.ScaledSigmoids):
         np.testing.assert_allclose(kind(CLASSES).predict(o).probs.sum(-1), 1.0, rtol=1e-12)
 
 

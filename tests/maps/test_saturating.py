@@ -9,6 +9,7 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy import stats
 from support import bounds, cases
 
 from torchnpn import families
@@ -32,6 +33,36 @@ def test_saturating_matches_quadrature(case, tau):
         mean = case.scipy.expect(v)
         variance = case.scipy.expect(lambda x: (v(x) - mean) ** 2)
     np.testing.assert_allclose((a.mean, a.variance), (mean, variance), rtol=1e-7)
+
+
+@pytest.mark.parametrize(
+    ("member", "statistic", "u", "scipys"),
+    [
+        (Gamma(3.0, 2.0), 0, np.log, stats.gamma(3, scale=0.5)),
+        (Beta(4.0, 3.0), 0, np.log, stats.beta(4, 3)),
+        (Beta(4.0, 3.0), 1, lambda x: np.log1p(-x), stats.beta(4, 3)),
+        (InverseGamma(3.0, 2.0), 1, lambda x: 1 / x, stats.invgamma(3, scale=2)),
+        (Gaussian(0.7, 1.3), 1, np.square, stats.norm(0.7, np.sqrt(1.3))),
+    ],
+    ids=["gamma log x", "beta log x", "beta log(1 - x)", "inverse gamma 1/x", "gaussian x²"],
+)
+def test_theorem_1_holds_for_any_statistic(member, statistic, u, scipys):
+    a = saturating(member.to(torch.float64), 0.4, r=1.5, q=0.7, statistic=statistic)
+    mean = scipys.expect(lambda x: 1.5 - 0.7 * np.exp(-0.4 * u(x)))
+    variance = scipys.expect(lambda x: (1.5 - 0.7 * np.exp(-0.4 * u(x)) - mean) ** 2)
+    np.testing.assert_allclose((a.mean, a.variance), (mean, variance), rtol=1e-6)
+
+
+def test_moments_that_do_not_exist_are_the_largest_numbers():
+    """E x^-τ of a gamma variable is infinite for shapes up to τ, E x^-2τ for those up to 2τ."""
+    c = torch.tensor([0.3, 0.7, 1.5], requires_grad=True)
+    a = saturating(Gamma(c, torch.ones(3)), 0.5, statistic=0)
+    assert a.mean[0] == torch.finfo(torch.float32).min and (a.variance[:2] == torch.finfo(torch.float32).max).all()
+    assert a.mean[1:].isfinite().all() and a.variance[2] < 1
+    (slope,) = torch.autograd.grad(a.mean.sum(), c)
+    assert slope.isfinite().all()
+    with pytest.raises(ValueError, match="Gamma has 2 sufficient statistics, counted from 0, got statistic=2"):
+        saturating(Gamma(1.0, 1.0), 0.5, statistic=2)
 
 
 @TAUS

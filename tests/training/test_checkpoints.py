@@ -194,7 +194,7 @@ TORCHS = {"optimizer": partial(torch.optim.AdamW, weight_decay=0.1), "scheduler"
 def on_device(monkeypatch, fused):
     """Steps as on a GPU, computed on a CPU; fused ones by Triton's interpreter."""
 
-    def choose(objective, data, device):
+    def choose(objective, data, device, processes):
         return device_engine(objective.model, data, *objective[1:], fused=fused)
 
     monkeypatch.setattr("torchnpn.training.loop.choose_engine", choose)

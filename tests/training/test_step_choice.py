@@ -117,7 +117,7 @@ def test_what_can_be_recorded_is():
 def test_training_without_a_graph_on_a_gpu_is_logged_once(monkeypatch, caplog):
     """The host's plan is made on the CPU, for want of a GPU."""
     here = engine.HostPlan
-    monkeypatch.setattr(engine, "HostPlan", lambda data, rules, device: here(data, rules, torch.device("cpu")))
+    monkeypatch.setattr(engine, "HostPlan", lambda data, rules, *_: here(data, rules, torch.device("cpu")))
     objective = Objective(network((2, 2)), likelihoods.ScaledSoftmax(OUTPUTS), None, recipe())
     with caplog.at_level(logging.WARNING, "torchnpn"):
         chosen = engine.choose_engine(objective, Rows(*dataset()), SimpleNamespace(type="cuda"))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
@@ -20,9 +21,18 @@ if TYPE_CHECKING:
 WIN, LOSS, NOTE, WARNING = "cyan", "red", "yellow", "bold red"
 
 
+def is_first() -> bool:
+    """Whether this process speaks and writes for all that torchrun started."""
+    return "TORCHELASTIC_RUN_ID" not in os.environ or os.environ.get("RANK") == "0"
+
+
+def _console(stderr: bool = False) -> Console:
+    return Console(stderr=stderr, quiet=not is_first())
+
+
 def say(text: str = "", style: str | None = None) -> None:
     """A line, never broken but by the terminal."""
-    Console().print(printable(text), style=style, soft_wrap=True, highlight=False, markup=False)
+    _console().print(printable(text), style=style, soft_wrap=True, highlight=False, markup=False)
 
 
 def show(
@@ -43,7 +53,7 @@ def show(
         style = "cyan" if styles is None else styles[number]
         cells = [Text(printable(cell), style=(style or "") if i == accent else "") for i, cell in enumerate(row)]
         table.add_row(*cells)  # a name such as [x] is no markup
-    Console().print(table)
+    _console().print(table)
 
 
 def show_figures(figures: Sequence[Figure]) -> None:
@@ -68,9 +78,11 @@ def show_record(record: Record) -> None:
 @contextmanager
 def bars() -> Iterator[Callable[[str], Callable[[float], None]]]:
     """Progress bars on the error stream: call with a name, then with shares of the work; silent without a terminal."""
-    console = Console(stderr=True)
+    console = _console(stderr=True)
     columns = TextColumn("{task.description:<26}"), BarColumn(40), TextColumn("{task.percentage:>3.0f} %")
-    with Progress(*columns, TimeElapsedColumn(), console=console, disable=not console.is_terminal) as progress:
+    with Progress(
+        *columns, TimeElapsedColumn(), console=console, disable=not console.is_terminal or console.quiet
+    ) as progress:
 
         def bar(name: str) -> Callable[[float], None]:
             task = progress.add_task(printable(name), total=1.0)

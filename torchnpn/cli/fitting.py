@@ -18,7 +18,7 @@ from torchnpn._files import whole_file
 from torchnpn._text import did_you_mean, shown
 from torchnpn.cli import fit_report
 from torchnpn.cli.arguments import FitOptions
-from torchnpn.cli.console import NOTE, bars, say, show_record
+from torchnpn.cli.console import NOTE, bars, is_first, say, show_record
 from torchnpn.cli.errors import fail, writing
 from torchnpn.estimators import NPNClassifier, NPNRegressor
 from torchnpn.likelihoods import BY_NAME
@@ -60,6 +60,8 @@ def fit(options: FitOptions) -> None:
         best, notes = _best(options.settings, read, learn, held_out, bar)
         record = tables.Record(printable(read.table.name), len(learn.y), len(held_out.y), best.figures, tuple(notes))
         fitted = tables.TableModel(read.schema, best.target, best.estimator, record)
+        if not is_first():
+            return
         if options.report:
             progress, seed = bar("Importance of columns"), options.seed
             importance = inspection.permutation_importance(

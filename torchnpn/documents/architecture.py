@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,7 +13,7 @@ from numpy.typing import NDArray
 from torch import nn
 
 from torchnpn.documents.counts import Counts, present, row_max, row_sum
-from torchnpn.documents.layers import Masking, SaturatingKL, WordLinear
+from torchnpn.documents.layers import Masking, WordLinear
 from torchnpn.documents.start import start_gaussian_, start_positive_
 from torchnpn.likelihoods import (
     BernoulliPoisson,
@@ -23,13 +24,14 @@ from torchnpn.likelihoods import (
     PoissonRate,
     SquaredError,
 )
-from torchnpn.nn import ACTIVATIONS, Linear, Saturating, Sequential
+from torchnpn.nn import ACTIVATIONS, Linear, Saturating, SaturatingKL, Sequential
 
 LOSSES = {  # by family
     "gaussian": ("bce", "gaussian", "l2"),
     "gamma": ("bce", "gamma", "poisson", "gaussian", "l2"),
     "poisson": ("bce", "poisson", "gamma", "gaussian", "l2"),
 }
+SCALINGS: dict[str, Callable[[Counts], Counts]] = {"max": row_max, "sum": row_sum, "none": lambda counts: counts}
 FAMILY_ACTIVATIONS = {
     "gaussian": (*ACTIVATIONS, "identity"),
     "gamma": ("saturating", "identity"),
@@ -45,10 +47,12 @@ class Architecture:
     hidden: tuple[int, ...]
     activation: str
     tau: float
+    r: float
     bias: bool
     loss: str
     epsilon: float
     binary: bool
+    scaling: str
     masking: float
     input_noise: float
 
@@ -63,9 +67,8 @@ class Architecture:
         return 1 + 2 * len(self.hidden)
 
     def inputs(self, counts: Counts) -> Counts:
-        """Documents as the network sees them: from 0 to 1, or with a sum of 10 for positive networks."""
-        counts = present(counts) if self.binary else counts
-        return row_max(counts) if self.family == "gaussian" else row_sum(counts)
+        """Documents as the network sees them."""
+        return SCALINGS[self.scaling](present(counts) if self.binary else counts)
 
     def targets(self, counts: Counts) -> Counts:
         """Documents as it should reconstruct them: its inputs, but from 0 to 1 for the cross-entropy."""
@@ -117,8 +120,10 @@ class Architecture:
         if self.activation == "identity":
             return nn.Identity()  # with positive weights and no biases: a nonnegative matrix factorisation
         if self.activation == "saturating_kl":
-            return SaturatingKL(self.tau)
-        return Saturating(self.family, self.tau) if self.activation == "saturating" else ACTIVATIONS[self.activation]()
+            return SaturatingKL(self.tau, self.r)
+        if self.activation == "saturating":
+            return Saturating(self.family, self.tau, self.r)
+        return ACTIVATIONS[self.activation]()
 
     def _outputs_of(self, means: NDArray[np.float64]) -> NDArray[np.float64]:
         """The outputs that predict these means: the inverse of the loss's link."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, NamedTuple, Self
 
 import numpy as np
@@ -10,6 +10,7 @@ import torch
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
+from torch.optim import Optimizer
 
 from torchnpn.documents import joint
 from torchnpn.documents.architecture import Architecture
@@ -37,7 +38,7 @@ from torchnpn.moments import Moments
 from torchnpn.nn import Sequential, check_network_size
 from torchnpn.priors import EmpiricalBayes, IsotropicGaussian, Prior
 from torchnpn.sparse import SparseBatch, SparseRows
-from torchnpn.training import History, Recipe, constant, train
+from torchnpn.training import OPTIMIZERS, History, Recipe, constant, train
 
 Array = NDArray[Any]
 _BATCH, _FEWEST_STEPS, _LEAST_BATCH = 256, 32, 16  # with fewer steps, 60 epochs of some hundred documents learn little
@@ -83,16 +84,21 @@ class DocumentAutoencoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
         encoding_noise: p of that variance when documents are encoded; None: as in training. With the share that was
             masked, a code is the mean over all masks, instead of that of a whole document, which training never sees.
         tau: τ of "saturating".
+        r: What "saturating" approaches, r (1 - exp(-τ x)).
         bias: Whether layers have biases. family="gamma", activation="identity", bias=False is a nonnegative matrix
             factorisation.
         binary: Whether a word counts once in a document, however often it occurs.
+        scaling: Of each document: "max" divides by its largest count, for numbers from 0 to 1, by default in Gaussian
+            networks; "sum" gives it a sum of 10, by default in the others; "none" takes counts as they are.
         epsilon: ε of the loss "gaussian"; added to the targets of "gamma".
         initial_variance: Of the weights at the start, times the number of inputs, or relative to the squared mean.
         kl_weight: Weight of the KL from the weights' prior N(0, 1/prior_precision).
         prior_precision: A number above 0; or, in Gaussian networks, "evidence", which learns one for each word and each
             later layer: weights of rare words stay as uncertain as they are. The more words, the smaller should be
             kl_weight.
-        learning_rate: Of AdamW, for means of weights; rises over `warm_up` steps and falls along half a cosine.
+        optimizer: "adam" for AdamW; or another name of `training.OPTIMIZERS`, such as the paper's "adadelta" (with
+            learning_rate=1.0), which has one rate for all weights, and no decay.
+        learning_rate: Of the optimizer, for means of weights; rises over `warm_up` steps and falls along half a cosine.
         spread_learning_rate: The same for the logarithms of standard deviations or of coefficients of variation.
         weight_decay: Of AdamW, for means of weights.
         warm_up: Steps over which the rates rise, a tenth of all at most.
@@ -133,12 +139,15 @@ class DocumentAutoencoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
         input_noise: float | None = None,
         encoding_noise: float | None = None,
         tau: float | None = None,
+        r: float = 1.0,
         bias: bool = True,
         binary: bool = False,
+        scaling: str | None = None,
         epsilon: float = 0.01,
         initial_variance: float | None = None,
         kl_weight: float | None = None,
         prior_precision: float | str = 10.0,
+        optimizer: str = "adam",
         learning_rate: float | None = None,
         spread_learning_rate: float = 1e-2,
         weight_decay: float = 0.0,
@@ -151,7 +160,8 @@ class DocumentAutoencoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
     ) -> None:
         self.family, self.hidden, self.activation, self.loss = family, hidden, activation, loss
         self.masking, self.input_noise, self.encoding_noise = masking, input_noise, encoding_noise
-        self.tau, self.bias, self.binary, self.epsilon = tau, bias, binary, epsilon
+        self.tau, self.r, self.bias, self.binary, self.scaling = tau, r, bias, binary, scaling
+        self.epsilon, self.optimizer = epsilon, optimizer
         self.initial_variance, self.kl_weight, self.prior_precision = initial_variance, kl_weight, prior_precision
         self.learning_rate, self.spread_learning_rate = learning_rate, spread_learning_rate
         self.weight_decay, self.warm_up = weight_decay, warm_up
@@ -190,7 +200,7 @@ class DocumentAutoencoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
             epochs=int(self.max_epochs),
             batch_size=batch_size,
             learning_rate=self._chosen("learning_rate"),
-            optimizer=adam_with_own_rates(self.network_, float(self.spread_learning_rate), float(self.weight_decay)),
+            optimizer=self._optimizer(),
             scheduler=warm_cosine(int(self.warm_up)),
             kl_weight=constant(self._chosen("kl_weight")),
             seed=self._seed,
@@ -202,6 +212,11 @@ class DocumentAutoencoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
         )
         self.network_.eval()
         return self
+
+    def _optimizer(self) -> Callable[[Iterable[torch.Tensor], float], Optimizer]:
+        if self.optimizer != "adam":
+            return OPTIMIZERS[self.optimizer]
+        return adam_with_own_rates(self.network_, float(self.spread_learning_rate), float(self.weight_decay))
 
     def _check_settings(self) -> None:
         check_settings(self.get_params(deep=False))
@@ -222,10 +237,11 @@ class DocumentAutoencoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
 
     @property
     def _architecture(self) -> Architecture:
-        named = ("activation", "tau", "loss", "masking", "input_noise")
+        named = ("activation", "tau", "scaling", "loss", "masking", "input_noise")
         return Architecture(
             family=self.family,
             hidden=tuple(map(int, self.hidden)),
+            r=float(self.r),
             bias=bool(self.bias),
             epsilon=float(self.epsilon),
             binary=bool(self.binary),

@@ -1,17 +1,15 @@
-"""Modules for sparse rows of words: corruption of the input, the first layer, and the neurons of a Poisson network."""
+"""Modules for sparse rows of words: corruption of the input, and the first layer."""
 
 from __future__ import annotations
 
 from typing import Any
 
 import scipy.sparse
-from torch import Tensor, nn
+from torch import nn
 
-from torchnpn import maps
-from torchnpn.families import Poisson
 from torchnpn.kernels import sparse as sparse_linear
 from torchnpn.moments import Moments
-from torchnpn.nn import Linear, as_moments, dropout_mask
+from torchnpn.nn import Linear, dropout_mask
 from torchnpn.sparse import SparseBatch, SparseRows
 
 
@@ -66,20 +64,3 @@ class WordLinear(Linear):
         assert W_s is not None
         bias = None if self.bias is None else self.bias.moments
         return sparse_linear.linear(x, Moments(W_m, (1 + k) * W_s + k * W_m**2), bias)
-
-
-class SaturatingKL(nn.Module):
-    """Poisson neurons with v(x) = r (1 - exp(-τ x)), their rate by the paper's KL map instead of c = m.
-
-    c = ¼ (2m - 1 + √((2m - 1)² + 8s)): the variance decides about the rate, too, but the mean is not kept.
-    """
-
-    def __init__(self, tau: float = 1.0, r: float = 1.0) -> None:
-        super().__init__()
-        self.tau, self.r = tau, r
-
-    def forward(self, o: Moments | Tensor) -> Moments:
-        return maps.saturating(Poisson.project_kl(as_moments(o)), self.tau, self.r)
-
-    def extra_repr(self) -> str:
-        return f"tau={self.tau:g}, r={self.r:g}"

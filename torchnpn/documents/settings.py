@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from torchnpn.documents.architecture import FAMILY_ACTIVATIONS, LOSSES
+from torchnpn.documents.architecture import FAMILY_ACTIVATIONS, LOSSES, SCALINGS
 from torchnpn.estimators import (
     NOT_NEGATIVE,
     POSITIVE,
@@ -20,10 +20,12 @@ from torchnpn.estimators import (
     check_number,
     check_verbose,
 )
+from torchnpn.training import OPTIMIZERS
 
 _POSITIVE: dict[str, Any] = {
     "activation": "saturating",
     "tau": 0.1,
+    "scaling": "sum",
     "input_noise": 0.0,
     "initial_variance": 0.1,
     "kl_weight": 0.0,
@@ -33,6 +35,7 @@ FAMILIES: dict[str, dict[str, Any]] = {
     "gaussian": {
         "activation": "tanh",
         "tau": 1.0,
+        "scaling": "max",
         "loss": "bce",
         "masking": 0.7,
         "input_noise": 0.5,
@@ -45,7 +48,7 @@ FAMILIES: dict[str, dict[str, Any]] = {
 }
 _RANGES: dict[str, Range] = {
     **dict.fromkeys(("masking", "input_noise", "encoding_noise"), SHARE),
-    **dict.fromkeys(("tau", "epsilon", "initial_variance"), POSITIVE),
+    **dict.fromkeys(("tau", "r", "epsilon", "initial_variance"), POSITIVE),
     **dict.fromkeys(("learning_rate", "spread_learning_rate"), RATE),
     "kl_weight": WEIGHT,
     "weight_decay": NOT_NEGATIVE,
@@ -61,6 +64,9 @@ def check_settings(settings: dict[str, Any]) -> None:
     for name, options in (("loss", LOSSES), ("activation", FAMILY_ACTIVATIONS)):
         if settings[name] is not None:
             check_choice(f"{name} of a {family} network", settings[name], options[family])
+    if settings["scaling"] is not None:
+        check_choice("scaling", settings["scaling"], SCALINGS)
+    check_choice("optimizer", settings["optimizer"], OPTIMIZERS)
     check_hidden(settings["hidden"], with_code=True)
     for name, most in _COUNTS.items():
         check_count(name, settings[name], most, least=0 if name == "warm_up" else 1, optional=name in _OPTIONAL)

@@ -61,7 +61,8 @@ class NPNAutoencoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, NPNEstim
             "conditional", those given the other values of its row, better where features are correlated.
         dropout: Probability of dropping a hidden unit in training.
         kl_weight: Weight of the KL from the weights' prior, at the end of training.
-        learning_rate: Of Adam; falls to zero along half a cosine.
+        optimizer: Name of one of `training.OPTIMIZERS`: "adam", the paper's "adadelta" (with learning_rate=1.0), …
+        learning_rate: Of the optimizer; falls to zero along half a cosine.
         batch_size: Rows in a minibatch; None chooses by the number of rows.
         max_epochs: Passes over the rows; None chooses by the number of rows.
         device: "auto" (a GPU, if there is one; but a small network stays on the CPU), "cpu", "cuda", …
@@ -93,6 +94,7 @@ class NPNAutoencoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, NPNEstim
         missing: str = "marginal",
         dropout: float = 0.0,
         kl_weight: float = 1.0,
+        optimizer: str = "adam",
         learning_rate: float = 1e-3,
         batch_size: int | None = None,
         max_epochs: int | None = None,
@@ -103,7 +105,7 @@ class NPNAutoencoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, NPNEstim
         self.hidden, self.activation = hidden, activation
         self.categorical_features = categorical_features
         self.missing, self.dropout = missing, dropout
-        self.kl_weight, self.learning_rate = kl_weight, learning_rate
+        self.kl_weight, self.optimizer, self.learning_rate = kl_weight, optimizer, learning_rate
         self.batch_size, self.max_epochs = batch_size, max_epochs
         self.device, self.random_state, self.verbose = device, random_state, verbose
 

@@ -52,7 +52,7 @@ from torchnpn.nn import (
     replicas_of,
 )
 from torchnpn.priors import EmpiricalBayes
-from torchnpn.training import History, Recipe, adam, constant, resolve_device, why_not_numpy
+from torchnpn.training import OPTIMIZERS, History, Recipe, constant, join, resolve_device, why_not_numpy
 
 Array = NDArray[Any]
 _BIAS_SPREAD = 0.5  # standard deviation of the first biases at the start, in those of the features
@@ -68,6 +68,7 @@ class NPNEstimator(BaseEstimator):  # type: ignore[misc]
     dropout: float
     adversarial: float = 0.0
     kl_weight: float
+    optimizer: str = "adam"
     learning_rate: float
     batch_size: int | None
     max_epochs: int | None
@@ -85,7 +86,7 @@ class NPNEstimator(BaseEstimator):  # type: ignore[misc]
     _seed: int
     _least_scale: Array | float  # of an input
     _rows_seen: float
-    _averages: list[dict[str, Any]]  # of Adam, between calls of partial_fit; one for each trainee
+    _averages: list[dict[str, Any]]  # of the optimizer, between calls of partial_fit; one for each trainee
     _bins: Bins | None = None  # that stand beside the features
     _mixing: Mixing | None = None  # of networks of several shapes; None for networks of one shape that count the same
     _steps: int = 10_000  # of training, after which sets of every size have settled
@@ -109,6 +110,7 @@ class NPNEstimator(BaseEstimator):  # type: ignore[misc]
             check_number(name, getattr(self, name), among)
         check_choice("missing", self.missing, ("marginal", "conditional"))
         check_choice("activation", self.activation, ACTIVATIONS)
+        check_choice("optimizer", self.optimizer, OPTIMIZERS)
         check_verbose(self.verbose)
         check_categorical(self.categorical_features)
 
@@ -135,7 +137,7 @@ class NPNEstimator(BaseEstimator):  # type: ignore[misc]
 
     def _start_again(self) -> None:
         resolve_device(self.device)
-        self._seed = seed_of(self.random_state)
+        self._seed = join().from_first(lambda: seed_of(self.random_state))
         self.history_, self._rows_seen, self._averages = History(), 0.0, []
 
     def _new_network(self, targets: int, units: list[int], replicas: tuple[int, ...], plan: Plan) -> Member:
@@ -213,8 +215,8 @@ class NPNEstimator(BaseEstimator):  # type: ignore[misc]
         made: list[Optimizer] = []
 
         def resumed(before: dict[str, Any] | None, parameters: Iterable[Tensor], lr: float) -> Optimizer:
-            """Adam, with the averages of the calls before."""
-            made.append(adam(parameters, lr))
+            """The optimizer, with the averages of the calls before."""
+            made.append(OPTIMIZERS[self.optimizer](parameters, lr))
             if before is not None:
                 made[-1].load_state_dict(copy.deepcopy(before))
             return made[-1]
@@ -230,7 +232,8 @@ class NPNEstimator(BaseEstimator):  # type: ignore[misc]
         self.history_ = History([*self.history_.epochs, *history.epochs])
 
     def _recipe(self, plan: Plan, seed: int, **others: Any) -> Recipe:
-        settings = {"learning_rate": self.learning_rate, "adversarial": self.adversarial, **others}
+        own = {"optimizer": OPTIMIZERS[self.optimizer], "learning_rate": self.learning_rate}
+        settings = {**own, "adversarial": self.adversarial, **others}
         return Recipe(seed=seed, batch_size=plan.batch_size, epochs=plan.epochs, **settings)
 
     def _train_members(self, whole: Member, *arguments: Any) -> History:

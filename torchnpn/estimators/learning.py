@@ -16,7 +16,7 @@ from torchnpn.estimators.forward import rows_of
 from torchnpn.likelihoods import Likelihood
 from torchnpn.nn import Sequential, assemble_, member, replicas_of
 from torchnpn.priors import Prior
-from torchnpn.training import History, Ramp, Recipe, geometric_ramp, mean_history, train
+from torchnpn.training import ALONE, History, Ramp, Recipe, geometric_ramp, join, mean_history, train
 
 Array = NDArray[Any]
 Progress = Callable[[float], None]
@@ -160,6 +160,8 @@ def train_members(
 ) -> History:
     """Train a network, or the members of an ensemble, on a CPU one by one; the mean of their histories.
 
+    Several processes each train some of such members, or all of them train all the rest together.
+
     Args:
         whole: What is trained, in place.
         device: Where.
@@ -176,20 +178,37 @@ def train_members(
     if apart := bool(replicas) and not at_once and trains_one_by_one(device):
         every = [Member(member(network, k), member(likelihood, k), seed + k) for k in range(replicas[0])]
     together = subsets if replicas and not apart else None
-    histories = []
-    for k, one in enumerate(every):
-        x, y, weight = data
+    processes = join()
+    spread = processes if len(every) >= processes.count else ALONE  # of fewer members, all learn each from a part
+
+    def learn(k: int) -> _Learnt:
+        one, (x, y, weight) = every[k], data
         if subsets is not None and together is None:
             x, y = rows_of(x, subsets[k]), y[subsets[k]]
         told: dict[str, Any] = {"subsets": together, "callback": report(k, len(every)), "device": device}
-        rows = (x, y) if weight is None else (x, y, weight)
-        histories.append(train(one.network, rows, one.likelihood, prior, recipe(one, k, len(every)), **told))
+        rows, how = (x, y) if weight is None else (x, y, weight), "alone" if spread.count > 1 else "auto"
+        history = train(one.network, rows, one.likelihood, prior, recipe(one, k, len(every)), **told, strategy=how)
+        return _Learnt(history, one.network.state_dict(), one.likelihood.state_dict())
+
+    mine = range(len(every))[spread.rank :: spread.count]
+    learnt = {k: one for found in spread.each(lambda: {k: learn(k) for k in mine}) for k, one in found.items()}
+    for k, one in enumerate(every):
+        one.network.load_state_dict(learnt[k].network)
+        one.likelihood.load_state_dict(learnt[k].likelihood)
     if apart:
         assemble_(network, [one.network for one in every])
         assemble_(likelihood, [one.likelihood for one in every])
     network.eval()
     likelihood.cpu()
-    return mean_history(histories)
+    return mean_history([learnt[k].history for k in range(len(every))])
+
+
+class _Learnt(NamedTuple):
+    """What a process tells the others of a member that it trained."""
+
+    history: History
+    network: dict[str, Any]
+    likelihood: dict[str, Any]
 
 
 def trains_one_by_one(device: torch.device) -> bool:

@@ -18,8 +18,14 @@ Array = NDArray[Any]
 E = TypeVar("E")
 M = TypeVar("M", bound=nn.Module)
 # Settings that early files lack; left out where they say no more than these do.
-_LATER = {"n_estimators": 1, "ordered": False, "class_weight": None, "effort": "quick", "calibrate": None}
-_LATER |= {"categorical_features": "from_dtype"}
+_LATER: dict[str, Any] = {
+    "n_estimators": 1,
+    "ordered": False,
+    "class_weight": None,
+    "effort": "quick",
+    "calibrate": None,
+}
+_LATER |= {"categorical_features": "from_dtype", "optimizer": "adam", "r": 1.0, "scaling": None}
 _LABEL_KINDS = "biufU"  # numpy's letters for bool, integers, floats and text
 _LABEL_BYTES = 2**24, 16  # that labels may take in memory: so many, and so many for each character of theirs
 

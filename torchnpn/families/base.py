@@ -42,13 +42,26 @@ class ExponentialFamily(Parametric):
         """Log-partition function A(η); a static method where the family has no known constants."""
         raise NotImplementedError(f"{type(self).__name__} needs a method `log_partition(*eta)`.")
 
-    def log_mean_exp(self, t: float) -> Tensor:
-        """Δ(t) = log E exp(-t u_i(x)) = A(η - t e_i) - A(η) for t > 0, all that Theorem 1 asks for."""
-        return clamped(self._wide_enough(t)._log_mean_exp(t), self.dtype)
+    @staticmethod
+    def in_natural_space(*eta: Tensor) -> Tensor:
+        """Whether there is a member with these η, element by element."""
+        return torch.ones_like(eta[0], dtype=torch.bool)
 
-    def log_mean_exp_gap(self, t: float) -> Tensor:
+    def log_mean_exp(self, t: float, statistic: int | None = None) -> Tensor:
+        """Δ(t) = log E exp(-t u_i(x)) = A(η - t e_i) - A(η) for t > 0, all that Theorem 1 asks for.
+
+        i is the `statistic`, by default the family's own. Where there is no such mean, Δ is the largest number.
+        """
+        wide = self._wide_enough(t)
+        return clamped(wide._log_mean_exp(t) if statistic is None else wide._shifted(statistic, t), self.dtype)
+
+    def log_mean_exp_gap(self, t: float, statistic: int | None = None) -> Tensor:
         """δ(t) = Δ(2t) - 2Δ(t) ≥ 0, the log of E exp(-2t u) / (E exp(-t u))²."""
-        return clamped(self._wide_enough(t)._log_mean_exp_gap(t), self.dtype)
+        wide = self._wide_enough(t)
+        if statistic is None:
+            return clamped(wide._log_mean_exp_gap(t), self.dtype)
+        once, twice = (wide._shifted(statistic, k * t) for k in (1, 2))
+        return clamped(torch.where(twice.isinf(), torch.inf, (twice - 2 * once).clamp_min(0.0)), self.dtype)
 
     def _wide_enough(self, t: float) -> Self:
         """The same member in a type in which t, its square and its root are ordinary numbers."""
@@ -57,8 +70,19 @@ class ExponentialFamily(Parametric):
         return (self.widened() if _ORDINARY < t < 1 / _ORDINARY else self.to(torch.float64)).entered()
 
     def _log_mean_exp(self, t: float) -> Tensor:
+        return self._shifted(self.statistic, t).to(self.dtype)
+
+    def _shifted(self, i: int, t: float) -> Tensor:
+        """A(η - t e_i) - A(η) in float64; infinite where there is no such member."""
         eta = natural.in_float64(self.natural)
-        return (self.log_partition(*natural.shifted(eta, self.statistic, t)) - self.log_partition(*eta)).to(self.dtype)
+        if not 0 <= i < len(eta):
+            raise ValueError(
+                f"{type(self).__name__} has {len(eta)} sufficient statistics, counted from 0, got statistic={i!r}."
+            )
+        there = natural.shifted(eta, i, t)
+        exists = self.in_natural_space(*there)
+        safe = tuple(torch.where(exists, moved, own) for moved, own in zip(there, eta, strict=True))
+        return torch.where(exists, self.log_partition(*safe) - self.log_partition(*eta), torch.inf)
 
     def _log_mean_exp_gap(self, t: float) -> Tensor:
         eta, i = natural.in_float64(self.natural), self.statistic

@@ -75,6 +75,10 @@ class Beta(ExponentialFamily):
         c, d = eta[0] + 1, eta[1] + 1
         return torch.lgamma(c) + torch.lgamma(d) - torch.lgamma(c + d)
 
+    @staticmethod
+    def in_natural_space(*eta: Tensor) -> Tensor:
+        return (eta[0] > -1) & (eta[1] > -1)
+
     def _log_mean_exp(self, t: float) -> Tensor:
         """log E x^t = log Γ(c+t)/Γ(c) - log Γ(c+d+t)/Γ(c+d), in float64."""
         c, d = _enlarged(*torch.broadcast_tensors(self.c.double(), self.d.double()))

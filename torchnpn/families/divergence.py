@@ -39,8 +39,8 @@ def kl(p: ExponentialFamily, q: ExponentialFamily | GaussianScaleMixture) -> Ten
     It is infinite where p has mass that q has not, as a point or a larger support may have; else at most the type's
     largest finite number.
 
-    A pair in the table has its closed form; `Gaussian` against `GaussianScaleMixture` an upper bound. A family of your
-    own, the same on both sides, has the form that A(η) gives it.
+    A pair in the table has its closed form; `Gaussian` or `Gamma` against `GaussianScaleMixture` an upper bound. A
+    family of your own, the same on both sides, has the form that A(η) gives it.
     """
     formula = _TABLE.get((type(p), type(q)))
     if formula is None and isinstance(p, ExponentialFamily) and type(p) is type(q):
@@ -79,10 +79,23 @@ def gaussian_gaussian(p: Gaussian, q: Gaussian) -> Tensor:
 
 
 def gaussian_mixture(p: Gaussian, q: GaussianScaleMixture) -> Tensor:
-    """Upper bound -log Σ_k π_k exp(-KL(p ‖ N(0, v_k))), tight where one component explains p."""
-    variances, weights = q.variances.to(p.m), q.weights.to(p.m)
-    each = gaussian_gaussian(Gaussian.unchecked(p.m[..., None], p.s[..., None]), Gaussian.unchecked(0.0, variances))
-    return -torch.logsumexp(torch.log(weights) - each, dim=-1)
+    """The bound `of_components`."""
+    own = Gaussian.unchecked(p.m[..., None], p.s[..., None])
+    return of_components(gaussian_gaussian(own, Gaussian.unchecked(0.0, q.variances.to(p.m))), q)
+
+
+def gamma_mixture(p: Gamma, q: GaussianScaleMixture) -> Tensor:
+    """The bound `of_components`."""
+    own = Gamma.unchecked(p.c[..., None], p.d[..., None])
+    return of_components(gamma_gaussian(own, Gaussian.unchecked(0.0, q.variances.to(p.c))), q)
+
+
+def of_components(each: Tensor, q: GaussianScaleMixture) -> Tensor:
+    """Upper bound KL(p ‖ Σ π_k q_k) ≤ -log Σ_k π_k exp(-KL(p ‖ q_k)) for any p, tight where one component explains p.
+
+    Jensen's inequality: E_p log Σ_k w_k (π_k q_k/w_k) ≥ Σ_k w_k E_p log (π_k q_k/w_k), with the best weights w.
+    """
+    return -torch.logsumexp(torch.log(q.weights.to(each)) - each, dim=-1)
 
 
 def gamma_gamma(p: Gamma, q: Gamma) -> Tensor:
@@ -206,6 +219,7 @@ def _extreme_values(z: Tensor, a: Tensor, b: Tensor) -> Tensor:
 _TABLE: dict[tuple[type, type], Callable[[Any, Any], Tensor]] = {
     (Gaussian, Gaussian): gaussian_gaussian,
     (Gaussian, GaussianScaleMixture): gaussian_mixture,
+    (Gamma, GaussianScaleMixture): gamma_mixture,
     (LogNormal, LogNormal): gaussian_gaussian,  # of log x: a divergence does not depend on the units
     (Gamma, Gamma): gamma_gamma,
     (Gamma, Gaussian): gamma_gaussian,

@@ -67,6 +67,10 @@ class Gamma(ExponentialFamily):
         c, d = eta[0] + 1, -eta[1]
         return torch.lgamma(c) - c * torch.log(d)
 
+    @staticmethod
+    def in_natural_space(*eta: Tensor) -> Tensor:
+        return (eta[0] > -1) & (eta[1] < 0)
+
     def _log_mean_exp(self, t: float) -> Tensor:
         return log_mean_exp(self.c, t / self.d, math.log(t) - torch.log(self.d))
 

@@ -64,6 +64,10 @@ class InverseGamma(ExponentialFamily):
         a, b = -eta[0] - 1, -eta[1]
         return torch.lgamma(a) - a * torch.log(b)
 
+    @staticmethod
+    def in_natural_space(*eta: Tensor) -> Tensor:
+        return (eta[0] < -1) & (eta[1] < 0)
+
     def _log_mean_exp(self, t: float) -> Tensor:
         return gamma.log_mean_exp(self.a, t / self.b, math.log(t) - torch.log(self.b))
 

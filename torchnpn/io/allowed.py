@@ -39,9 +39,11 @@ _OF_TYPE: dict[Any, tuple[Callable[[Any], Any], checks.Check]] = {  # how to mak
     int: (int, checks.size),
     float: (float, checks.number),
     float | None: (lambda number: None if number is None else float(number), checks.number_or_none),
+    int | None: (lambda number: None if number is None else int(number), checks.place_or_none),
     tuple: (list, checks.sizes),
     dict: (lambda constants: {name: float(value) for name, value in constants.items()}, checks.mapping),
     ExponentialFamily: (_family_name, checks.family),
+    nn.Posterior: (str, checks.one_of(nn.POSTERIORS)),
 }
 
 

@@ -24,6 +24,7 @@ LARGEST_SIZE = 2**31
 LONGEST_NAME = 1000  # characters
 MOST_DIMENSIONS = 8
 LARGEST_NUMBER = 1e12  # of a constant, and of a weight's mean and standard deviation, in absolute value
+MOST_PLACES = 8  # among which one is meant by its number
 LARGEST_TAU = 1e3  # of the activations of Theorem 1: beyond, they are steps
 _LARGEST_UNIT = 1e150  # whose square is still a number
 _LARGEST_ORIGIN = 1e15  # in units of the scale: zero itself would be refused as too far from it
@@ -85,6 +86,15 @@ def tau(name: str, value: Any) -> float:
     return float(value)
 
 
+def place_or_none(name: str, value: Any) -> int | None:
+    """None, or which of a few things is meant, counted from 0."""
+    if value is None:
+        return None
+    if type(value) is not int or not 0 <= value < MOST_PLACES:
+        raise ValueError(f"{name} should be null or a whole number from 0 to {MOST_PLACES - 1}, got {shown(value)}")
+    return value
+
+
 def number_or_none(name: str, value: Any) -> float | None:
     """A number of ordinary size, or nothing."""
     return None if value is None else number(name, value)
@@ -95,6 +105,17 @@ def text(name: str, value: Any) -> str:
     if not isinstance(value, str) or not 1 <= len(value) <= LONGEST_NAME:
         raise ValueError(f"{name} should be a text of 1 to {LONGEST_NAME} characters, got {shown(value)}")
     return value
+
+
+def one_of(words: Iterable[str]) -> Check:
+    """One of some words."""
+
+    def check(name: str, value: Any) -> str:
+        if value not in words:
+            raise ValueError(f"{name} should be one of {', '.join(words)}, got {shown(value)}")
+        return str(value)
+
+    return check
 
 
 def entries(name: str, value: Any) -> list[Any]:

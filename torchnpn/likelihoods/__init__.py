@@ -2,13 +2,13 @@
 
 from torchnpn.families import Categorical, Mixture, mixed
 from torchnpn.likelihoods.base import Likelihood, VarianceParts, mixture_parts
-from torchnpn.likelihoods.classification import ScaledSoftmax, Sigmoids, SoftmaxMean
+from torchnpn.likelihoods.classification import ScaledSigmoids, ScaledSoftmax, Sigmoids, SoftmaxMean
 from torchnpn.likelihoods.counts import NegativeBinomialCounts, PoissonCounts
 from torchnpn.likelihoods.gaussian import GaussianNoise, HeteroscedasticGaussian
 from torchnpn.likelihoods.hurdle import HurdleGamma, HurdleLogNormal
 from torchnpn.likelihoods.log_normal import HeteroscedasticLogNormal, LogNormalAmounts
 from torchnpn.likelihoods.ordered import OrderedClasses
-from torchnpn.likelihoods.paper import Direct, KLToTarget, SquaredError
+from torchnpn.likelihoods.paper import Direct, KLToTarget, PoissonKL, SquaredError
 from torchnpn.likelihoods.positive import GammaAmounts
 from torchnpn.likelihoods.proportions import BetaProportions
 from torchnpn.likelihoods.student_t import HeteroscedasticStudentT, StudentTNoise
@@ -39,7 +39,9 @@ __all__ = [
     "NegativeBinomialCounts",
     "OrderedClasses",
     "PoissonCounts",
+    "PoissonKL",
     "PoissonRate",
+    "ScaledSigmoids",
     "ScaledSoftmax",
     "Sigmoids",
     "SoftmaxMean",

@@ -10,7 +10,7 @@ from torch import Tensor
 from torch.distributions import constraints
 
 from torchnpn import families
-from torchnpn.families import ExponentialFamily, Gaussian, eps
+from torchnpn.families import ExponentialFamily, Gaussian, Poisson, eps
 from torchnpn.likelihoods import targets
 from torchnpn.likelihoods.base import Likelihood, VarianceParts, latent, of_rows, wide_latent
 from torchnpn.likelihoods.guards import clamp_straight_through, widened
@@ -115,3 +115,26 @@ class Direct(Likelihood):
 
     def extra_repr(self) -> str:
         return ", ".join([self.family.__name__.lower(), *(f"{name}={value:g}" for name, value in self.known.items())])
+
+
+class PoissonKL(Likelihood):
+    """y ~ Poisson(c) with the paper's map from an output's moments, c = ¼ (2m - 1 + √((2m - 1)² + 8s)); the loss is
+    -log p(y) = c - y log c + log y! (supplement). `Direct("poisson")` has c = m, which keeps the mean.
+    """
+
+    separable = True
+
+    def predict(self, o: Moments) -> Poisson:
+        return Poisson.unchecked(Poisson.project_kl(Moments(*latent(o))).c.clamp_min(eps(o.mean.dtype)))
+
+    def variance_parts(self, o: Moments) -> VarianceParts:
+        c = self.predict(o).c
+        return VarianceParts.of(torch.zeros_like(c), c)
+
+    def _row_loss(self, o: Moments, y: Tensor) -> Tensor:
+        c = Poisson.project_kl(Moments(*wide_latent(o))).c
+        least = clamp_straight_through(c, eps(torch.float32))
+        return of_rows(-Poisson.unchecked(least).log_prob(widened(y)), o)
+
+    def check_targets(self, y: Tensor) -> None:
+        targets.check("PoissonKL", y, Poisson.support)

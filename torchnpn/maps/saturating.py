@@ -12,19 +12,24 @@ from torchnpn.finite import cast, clamped, largest_log
 from torchnpn.moments import Moments
 
 
-def saturating(p: ExponentialFamily, tau: float, r: float = 1.0, q: float | None = None) -> Moments:
-    """Moments of v(x) = r - q exp(-τ u(x)) for x ~ p, any family (paper, Theorem 1).
+def saturating(
+    p: ExponentialFamily, tau: float, r: float = 1.0, q: float | None = None, statistic: int | None = None
+) -> Moments:
+    """Moments of v(x) = r - q exp(-τ u_i(x)) for x ~ p, any family (paper, Theorem 1).
 
     With Δ_k = log E exp(-kτ u(x)) = A(η - kτ e) - A(η) and δ = Δ_2 - 2 Δ_1 ≥ 0:
         a_m = r - q exp(Δ_1),    a_s = q² (exp(Δ_2) - exp(2 Δ_1)) = q² exp(Δ_2) (1 - exp(-δ)).
 
-    Computed in at least float32. u is the family's own statistic: x for most, x² for Rayleigh, -log x for beta, …
+    Computed in at least float32. By default u is the family's own statistic: x for most, x² for Rayleigh, -log x for
+    beta, …; or another of its sufficient statistics, such as log x of a gamma variable, v = r - q x^-τ. The moments of
+    that exist for shapes c > 2τ only; where they do not, the type's largest numbers stand in their place.
 
     Args:
         p: Distribution of the neuron before the activation.
         tau: Rate τ > 0.
         r: Value where u is infinite.
         q: Height; `None` means r, so that v = 0 where u = 0.
+        statistic: Number i of the statistic u_i, in the order of the family's natural parameters and counted from 0.
     """
     if not isinstance(tau, (int, float)) or not 0 < tau < float("inf"):
         raise ValueError(f"saturating expects tau, a finite Python number > 0, got {tau!r}.")
@@ -34,8 +39,9 @@ def saturating(p: ExponentialFamily, tau: float, r: float = 1.0, q: float | None
     are_ordinary = max(abs(r), abs(q)) < torch.finfo(torch.float32).max
     wide = (p.widened() if are_ordinary else p.to(torch.float64)).entered()
     most = largest_log(wide.dtype)  # reached by Gaussian neurons alone, whose u = x may be far below zero
-    once, half = wide.log_mean_exp(tau).clamp(max=most), (0.5 * wide.log_mean_exp(2 * tau)).clamp(max=most)
-    gap = wide.log_mean_exp_gap(tau)  # δ, formed by the family without cancellation
+    once, twice = (wide.log_mean_exp(k * tau, statistic) for k in (1, 2))
+    once, half = once.clamp(max=most), (0.5 * twice).clamp(max=most)
+    gap = wide.log_mean_exp_gap(tau, statistic)  # δ, formed by the family without cancellation
     root = torch.exp(half)  # of exp(Δ_2), which may be beyond the type where a_s is not
     a_s = q * (q * clamped(root * (root * _one_minus_exp(-gap))))  # not exp(2Δ_1) expm1(δ): 0 · inf
     if abs(r) < abs(r - q):  # of two equal forms, the one with the smaller constant keeps the digits of small means

@@ -12,6 +12,8 @@ from torchnpn.nn.activation import (
     Hardtanh,
     Heaviside,
     LeakyReLU,
+    PaperSigmoid,
+    PaperTanh,
     ReLU,
     ReLU6,
     Sigmoid,
@@ -24,7 +26,7 @@ from torchnpn.nn.activation import (
 from torchnpn.nn.container import Complement, Flatten, Sequential, mlp, with_masks
 from torchnpn.nn.embedding import Embedding
 from torchnpn.nn.linear import Linear, MeanAndNoise
-from torchnpn.nn.neurons import Bernoulli, Power, Saturating
+from torchnpn.nn.neurons import Bernoulli, Power, Saturating, SaturatingKL
 from torchnpn.nn.noise import AnalyticDropout, Dropout, InputNoise, MaskedUnits
 from torchnpn.nn.parameter import RandomParameter
 
@@ -50,11 +52,14 @@ __all__ = [
     "Linear",
     "MaskedUnits",
     "MeanAndNoise",
+    "PaperSigmoid",
+    "PaperTanh",
     "Power",
     "RandomParameter",
     "ReLU",
     "ReLU6",
     "Saturating",
+    "SaturatingKL",
     "Sequential",
     "SiLU",
     "Sigmoid",
@@ -70,6 +75,9 @@ __all__ = [
 from torchnpn.nn.activation import ACTIVATIONS as ACTIVATIONS
 from torchnpn.nn.chain import Chain as Chain
 from torchnpn.nn.chain import chain_of as chain_of
+from torchnpn.nn.coordinates import POSTERIORS as POSTERIORS
+from torchnpn.nn.coordinates import Posterior as Posterior
+from torchnpn.nn.coordinates import default_posterior as default_posterior
 from torchnpn.nn.ensemble import Ensemble as Ensemble
 from torchnpn.nn.ensemble import side_by_side as side_by_side
 from torchnpn.nn.inputs import as_moments as as_moments

@@ -93,6 +93,18 @@ class Erf(Activation):
     map = staticmethod(maps.erf)
 
 
+class PaperSigmoid(Activation):
+    """`maps.paper.sigmoid`: the paper's approximation, for comparison. `Sigmoid` is the accurate one."""
+
+    map = staticmethod(maps.paper.sigmoid)
+
+
+class PaperTanh(Activation):
+    """`maps.paper.tanh`: the paper's approximation, for comparison. `Tanh` is the accurate one."""
+
+    map = staticmethod(maps.paper.tanh)
+
+
 class ELU(Activation):
     """`maps.elu`."""
 
@@ -156,4 +168,8 @@ _ALL = (
     *(ReLU, LeakyReLU, Abs, ReLU6, Hardtanh, Heaviside, Sigmoid, Tanh, Erf),
     *(ELU, SELU, GELU, SiLU, Softplus, Exp, Sin, Cos, Square),
 )
-ACTIVATIONS: dict[str, type[Activation]] = {kind.map.__name__: kind for kind in _ALL}
+ACTIVATIONS: dict[str, type[Activation]] = {
+    **{kind.map.__name__: kind for kind in _ALL},
+    "paper_sigmoid": PaperSigmoid,
+    "paper_tanh": PaperTanh,
+}

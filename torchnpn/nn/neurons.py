@@ -23,28 +23,62 @@ class Saturating(nn.Module):
         tau: Rate τ > 0.
         r: Value where u is infinite.
         q: Height; `None` means r.
+        statistic: Which sufficient statistic u is (`maps.saturating`); `None` means the family's own.
     """
 
-    arguments: ClassVar[Mapping[str, Any]] = {"family": ExponentialFamily, "tau": float, "r": float, "q": float | None}
+    arguments: ClassVar[Mapping[str, Any]] = {
+        "family": ExponentialFamily, "tau": float, "r": float, "q": float | None, "statistic": int | None,
+    }  # fmt: skip
+    later: ClassVar[Mapping[str, Any]] = {"statistic": None}  # in files that do not name it
 
     def __init__(
-        self, family: str | type[ExponentialFamily], tau: float = 1.0, r: float = 1.0, q: float | None = None
+        self,
+        family: str | type[ExponentialFamily],
+        tau: float = 1.0,
+        r: float = 1.0,
+        q: float | None = None,
+        statistic: int | None = None,
     ) -> None:
         super().__init__()
-        self.family, self.tau, self.r, self.q = families.resolve(family), tau, r, q
+        self.family, self.tau, self.r, self.q, self.statistic = families.resolve(family), tau, r, q, statistic
 
     def forward(self, o: Moments | Tensor) -> Moments:
-        return kernels.saturating(self.family, as_moments(o), self.tau, self.r, self.q)
+        return kernels.saturating(self.family, as_moments(o), self.tau, self.r, self.q, self.statistic)
 
     def extra_repr(self) -> str:
         height = "" if self.q is None else f", q={self.q:g}"
-        return f"{self.family.__name__.lower()}, tau={self.tau:g}, r={self.r:g}{height}"
+        of = "" if self.statistic is None else f", statistic={self.statistic}"
+        return f"{self.family.__name__.lower()}, tau={self.tau:g}, r={self.r:g}{height}{of}"
+
+
+class SaturatingKL(nn.Module):
+    """Poisson neurons with v(x) = r (1 - exp(-τ x)), their rate by the paper's KL map instead of c = m.
+
+    c = ¼ (2m - 1 + √((2m - 1)² + 8s)): the variance decides about the rate, too, but the mean is not kept.
+
+    Args:
+        tau: Rate τ > 0.
+        r: Value where the count is infinite.
+    """
+
+    arguments: ClassVar[Mapping[str, Any]] = {"tau": float, "r": float}
+
+    def __init__(self, tau: float = 1.0, r: float = 1.0) -> None:
+        super().__init__()
+        self.tau, self.r = tau, r
+
+    def forward(self, o: Moments | Tensor) -> Moments:
+        return maps.saturating(families.Poisson.project_kl(as_moments(o)), self.tau, self.r)
+
+    def extra_repr(self) -> str:
+        return f"tau={self.tau:g}, r={self.r:g}"
 
 
 class Power(Saturating):
     """Beta neurons with the activation x^τ (paper, Table 1)."""
 
     arguments: ClassVar[Mapping[str, Any]] = {"tau": float}
+    later: ClassVar[Mapping[str, Any]] = {}
 
     def __init__(self, tau: float = 0.5) -> None:
         super().__init__("beta", tau, r=0.0, q=-1.0)

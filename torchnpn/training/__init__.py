@@ -2,26 +2,42 @@
 
 from torchnpn._cuda import captured
 from torchnpn.training.checkpoint import CheckpointError
+from torchnpn.training.distributed import Processes, alone, join
 from torchnpn.training.engine import resolve_device
 from torchnpn.training.explanation import Explanation, explain
 from torchnpn.training.history import Epoch, History
 from torchnpn.training.loop import TrainingDiverged, train
-from torchnpn.training.recipe import Ramp, Recipe, adam, constant, cosine, geometric_ramp, linear_ramp
+from torchnpn.training.recipe import (
+    OPTIMIZERS,
+    Ramp,
+    Recipe,
+    adadelta,
+    adam,
+    constant,
+    cosine,
+    geometric_ramp,
+    linear_ramp,
+)
 
 __all__ = [
+    "OPTIMIZERS",
     "CheckpointError",
     "Epoch",
     "Explanation",
     "History",
+    "Processes",
     "Ramp",
     "Recipe",
     "TrainingDiverged",
+    "adadelta",
     "adam",
+    "alone",
     "captured",
     "constant",
     "cosine",
     "explain",
     "geometric_ramp",
+    "join",
     "linear_ramp",
     "resolve_device",
     "train",
@@ -34,6 +50,7 @@ from torchnpn.training.chain import why_not_numpy as why_not_numpy
 from torchnpn.training.data import Batch as Batch
 from torchnpn.training.data import Rows as Rows
 from torchnpn.training.data import as_tensor as as_tensor
+from torchnpn.training.distributed import ALONE as ALONE
 from torchnpn.training.engine import device_engine as device_engine
 from torchnpn.training.history import mean_history as mean_history
 from torchnpn.training.recipe import half_cosine as half_cosine

@@ -17,13 +17,14 @@ from torch import Tensor, nn
 from torchnpn._cuda import SideStream
 from torchnpn._torch import has_hooks
 from torchnpn.families import Gaussian
-from torchnpn.kernels import cpu, has_triton
+from torchnpn.kernels import choose, cpu, has_triton
 from torchnpn.likelihoods import ScaledSoftmax, loss_gradient
 from torchnpn.moments import Moments
 from torchnpn.nn import Chain, Linear, MeanAndNoise, ReLU, Sequential, chain_of, count_replicas
 from torchnpn.priors import EmpiricalBayes, IsotropicGaussian, Prior
 from torchnpn.training.adversarial import radius_per_replica, step_along
 from torchnpn.training.data import Rows
+from torchnpn.training.distributed import ALONE, Processes
 from torchnpn.training.epoch import DevicePlan, HostPlan
 from torchnpn.training.optimizer_state import Averages, Places
 from torchnpn.training.recipe import ADAM, Recipe
@@ -98,6 +99,8 @@ def small_chain(model: nn.Module) -> SmallChain | str:
             return f"{type(layer).__name__} is not a Gaussian Linear layer with a bias"
         if len(layer.replicas) > 1:
             return "it has replicas along several dimensions"
+        if layer.weight.posterior == "tied":
+            return choose.TIED
     if other := [type(one).__name__ for one in body[1::2] if type(one) is not ReLU]:
         return f"{other[0]} stands where a ReLU is expected"
     return SmallChain(hidden, heads)  # type: ignore[arg-type]
@@ -178,8 +181,17 @@ def _numbers(values: Any) -> float | cpu.Array:
 # On a CUDA device, in Triton -----------------------------------------------------------------------------------------
 
 
-def why_not_triton(model: nn.Module, rows: Rows, prior: Prior | None, recipe: Recipe, on_device: bool) -> str | None:
+def why_not_triton(
+    model: nn.Module,
+    rows: Rows,
+    prior: Prior | None,
+    recipe: Recipe,
+    on_device: bool,
+    processes: Processes = ALONE,
+) -> str | None:
     """Why a network is not trained by `TritonChainSteps`; None where it is. `on_device` says that there is a GPU."""
+    if processes.connected:
+        return "several processes sum their gradients before the update, and its kernels do both at once"
     dense = rows.x.mean if isinstance(rows.x, Moments) else rows.x
     if not on_device or not has_triton():
         return "there is no CUDA device, or no Triton"

@@ -10,10 +10,11 @@ import numpy as np
 import scipy.sparse
 import torch
 from torch import Tensor
-from torch.utils.data import DataLoader, IterableDataset
+from torch.utils.data import DataLoader, DistributedSampler, IterableDataset
 
 from torchnpn.moments import Moments
 from torchnpn.sparse import SparseBatch, SparseRows
+from torchnpn.training.distributed import Processes
 
 _BLOCK = 4_096  # rows that are gathered at once: a call for each small batch would cost more than its work
 
@@ -90,6 +91,34 @@ class Rows:
     def steps(self, batch_size: int) -> int:
         return -(-self.count // batch_size)
 
+    def weight_of_all(self, processes: Processes) -> float:
+        """That of all processes together, which have the same rows."""
+        return self.total_weight
+
+    def steps_of_all(self, batch_size: int, processes: Processes) -> int:
+        """Steps of an epoch, the same in all processes."""
+        if batch_size < processes.count:
+            raise ValueError(f"batch_size expects a row for each of {processes.count} processes, got {batch_size}.")
+        return self.steps(batch_size)
+
+    def dealt(self, batch_size: int, seed: int, processes: Processes) -> Iterator[tuple[Batch, float | Tensor]]:
+        """This process's part of each batch of an epoch, and the weight of the whole batch."""
+        order = torch.randperm(self.count, generator=torch.Generator().manual_seed(seed))
+        weight, every = self.weight, order.split(batch_size)
+        mine = order if processes.count == 1 else torch.cat([rows[processes.part(len(rows))] for rows in every])
+        size = len(range(batch_size)[processes.part(batch_size)])  # of all but the last
+        batches = self.batches(size, mine)
+        for rows in every:
+            total = float(len(rows)) if weight is None else weight[rows.to(weight.device)].sum()
+            batch = next(batches, None)
+            yield (self._nothing() if batch is None else batch), total
+
+    def _nothing(self) -> Batch:
+        """A row that does not count, for a process that has no part of a small batch."""
+        return self.take(torch.zeros(1, dtype=torch.int64, device=self.y.device))._replace(
+            weight=torch.zeros(1, device=self.y.device)
+        )
+
     @property
     def target_values(self) -> Tensor:
         """Targets for a check of their values: all of them, or of sparse ones the entries and a zero."""
@@ -136,6 +165,28 @@ class Loader:
 
     def steps(self, batch_size: int) -> int:
         return len(self.loader)
+
+    def weight_of_all(self, processes: Processes) -> float:
+        """That of all processes together: each has rows of its own, or a sampler deals out the rows of one data set."""
+        if isinstance(self.loader.sampler, DistributedSampler):
+            return self.total_weight
+        return sum(processes.all_of(self.total_weight))
+
+    def steps_of_all(self, batch_size: int, processes: Processes) -> int:
+        """Steps of an epoch: as many as the process with the most batches has."""
+        return max(processes.all_of(self.steps(batch_size)))
+
+    def dealt(self, batch_size: int, seed: int, processes: Processes) -> Iterator[tuple[Batch, float | Tensor]]:
+        """This process's part of each batch of an epoch, and the weight of the whole batch."""
+        if isinstance(self.loader.sampler, DistributedSampler):
+            self.loader.sampler.set_epoch(seed)
+        place = torch.device("cpu") if self.device is None else self.device
+        for batch in self.batches(batch_size):
+            total = float(batch.rows) if batch.weight is None else batch.weight.sum()
+            yield batch, processes.total(float(total), place) if processes.connected else total
+        nothing = batch._replace(weight=torch.zeros(batch.rows, device=place))
+        while True:  # others have more
+            yield nothing, processes.total(0.0, place)
 
     def batches(self, batch_size: int, order: Tensor | None = None) -> Iterator[Batch]:
         for x, y, *weight in self.loader:

@@ -23,6 +23,7 @@ from torchnpn.priors import Prior
 from torchnpn.sparse import SparseRows
 from torchnpn.training.chain import NumpyChainSteps, TritonChainSteps, why_not_numpy, why_not_triton
 from torchnpn.training.data import Loader, Rows, as_batches
+from torchnpn.training.distributed import ALONE, Processes
 from torchnpn.training.epoch import DevicePlan, EpochSummary, HostPlan
 from torchnpn.training.recipe import Recipe
 from torchnpn.training.tape import Objective, Steps, TapeSteps
@@ -84,6 +85,7 @@ class Engine:
                 if scheduler is not None:
                     scheduler.step()
             loss, divergence, broken = self.close().tolist()  # the host waits for a GPU here, and nowhere else
+            loss = self.plan.processes.total(loss, self.plan.device)
         return EpochSummary(loss, self.plan.last_kl_weight, divergence, bool(broken))
 
     @torch.no_grad()
@@ -93,15 +95,17 @@ class Engine:
         return torch.stack([torch.as_tensor(part, dtype=torch.float64, device=self.plan.device) for part in parts])
 
 
-def choose_engine(objective: Objective, data: Rows | Loader, device: torch.device) -> Engine:
-    """The engine for a training."""
-    recorded = recorded_engine(objective, data, device)
+def choose_engine(
+    objective: Objective, data: Rows | Loader, device: torch.device, processes: Processes = ALONE
+) -> Engine:
+    """The engine for a training, perhaps by several processes."""
+    recorded = recorded_engine(objective, data, device, processes)
     if isinstance(recorded, Engine):
         return recorded
     if device.type == "cuda" and isinstance(data, Rows):
         _log.warning("Training without a CUDA graph, which is slower: %s.", recorded)
     steps = host_steps(objective, data, device)
-    return Engine(steps(objective, HostPlan(data, objective.recipe, device)))
+    return Engine(steps(objective, HostPlan(data, objective.recipe, device, processes)))
 
 
 def host_steps(
@@ -112,7 +116,9 @@ def host_steps(
     return NumpyChainSteps if numpy else TapeSteps
 
 
-def recorded_engine(objective: Objective, data: Rows | Loader, device: torch.device) -> Engine | str:
+def recorded_engine(
+    objective: Objective, data: Rows | Loader, device: torch.device, processes: Processes = ALONE
+) -> Engine | str:
     """One with steps on the device: on a GPU, or for replicas; else why not."""
     several = np.ndim(objective.recipe.learning_rate) > 0 or getattr(data, "subsets", None) is not None
     if not isinstance(data, Rows):
@@ -123,7 +129,7 @@ def recorded_engine(objective: Objective, data: Rows | Loader, device: torch.dev
     if not (device.type == "cuda" or several or together):
         return f"it trains on {device.type}"
     try:
-        return device_engine(objective.model, data, *objective[1:])
+        return device_engine(objective.model, data, *objective[1:], processes=processes)
     except ValueError as reason:
         if several:
             raise
@@ -153,6 +159,7 @@ def device_engine(
     recipe: Recipe,
     *,
     fused: bool | None = None,
+    processes: Processes = ALONE,
 ) -> Engine:
     """Steps for data on the device: in Triton where that applies, else by autograd; or as `fused` demands.
 
@@ -164,7 +171,7 @@ def device_engine(
     assert isinstance(rows, Rows)
     rows = rows.with_gathering()
     on_cuda = rows.y.device.type == "cuda"
-    reason = why_not_triton(model, rows, prior, recipe, on_cuda or "TRITON_INTERPRET" in os.environ)
+    reason = why_not_triton(model, rows, prior, recipe, on_cuda or "TRITON_INTERPRET" in os.environ, processes)
     if fused and reason is not None:
         raise ValueError(f"A fused training step does not apply: {reason}.")
     replicas, rates = count_replicas(model), np.shape(recipe.learning_rate)
@@ -181,4 +188,4 @@ def device_engine(
         kind = TritonChainSteps
     elif fused is None and replicas > 1 and why_not_numpy_training(objective, rows, rows.y.device) is None:
         kind = NumpyChainSteps
-    return Engine(kind(objective, DevicePlan(rows, recipe, replicas)))
+    return Engine(kind(objective, DevicePlan(rows, recipe, replicas, processes)))

@@ -7,6 +7,7 @@ step can be recorded in a CUDA graph once and repeated. On a CPU the same code r
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
@@ -15,6 +16,7 @@ import torch
 from torch import Tensor
 
 from torchnpn.training.data import Batch, Loader, Rows
+from torchnpn.training.distributed import ALONE, Processes
 from torchnpn.training.recipe import Recipe, adam_rates
 
 
@@ -32,22 +34,26 @@ def seed_of_epoch(recipe: Recipe, number: int) -> int:
     return recipe.seed * 1_000_003 + number
 
 
+def own_seed(seed: int, processes: Processes) -> int:
+    """Of what layers draw: another one in each process, which has other rows; that of the first is `seed`."""
+    return seed + processes.rank * 2**40
+
+
 class HostPlan:
     """Batches that the host hands out one by one."""
 
-    def __init__(self, data: Rows | Loader, recipe: Recipe, device: torch.device) -> None:
-        self.data, self.recipe, self.device = data, recipe, device
-        self.steps, self.total_weight = data.steps(recipe.batch_size), data.total_weight
+    def __init__(self, data: Rows | Loader, recipe: Recipe, device: torch.device, processes: Processes = ALONE) -> None:
+        self.data, self.recipe, self.device, self.processes = data, recipe, device, processes
+        self.steps, self.total_weight = data.steps_of_all(recipe.batch_size, processes), data.weight_of_all(processes)
         self.generator = torch.Generator(device)  # of all that layers draw
-        self._even: dict[int, Tensor] = {}  # shares of rows without weights, by their number
-        self._batches: Iterator[Batch]
+        self._even: dict[tuple[int, float], Tensor] = {}  # shares of rows without weights, by their number and weight
+        self._batches: Iterator[tuple[Batch, float | Tensor]]
 
     def begin(self, number: int) -> None:
         """Prepare epoch `number`, counted from zero."""
         seed = seed_of_epoch(self.recipe, number)
-        self.generator.manual_seed(seed)
-        order = torch.randperm(self.data.count, generator=torch.Generator().manual_seed(seed))
-        self._batches = self.data.batches(self.recipe.batch_size, order)
+        self.generator.manual_seed(own_seed(seed, self.processes))
+        self._batches = self.data.dealt(self.recipe.batch_size, seed, self.processes)
         self._first, self._step = number * self.steps, -1
         rates = adam_rates(self.recipe, self.steps, self._first + np.arange(self.steps))
         self._rates = list(zip(*(part.tolist() for part in np.broadcast_arrays(*rates)), strict=True))
@@ -58,21 +64,19 @@ class HostPlan:
         """Go to the next step: its rows, and the share of each in the loss."""
         self._step += 1
         self.beta: Any = self.recipe.kl_weight((self._first + self._step) / (self.recipe.epochs * self.steps))
-        batch = next(self._batches)
-        if batch.weight is None:
-            rows = batch.rows
-            self._weights.append(float(rows))
-            if rows not in self._even:
-                self._even[rows] = torch.full((rows,), 1 / rows, device=self.device)
-            return batch, self._even[rows]
-        total = batch.weight.sum()
+        batch, total = next(self._batches)
         self._weights.append(total)
-        return batch, batch.weight / total.clamp_min(1e-12)
+        if batch.weight is not None:
+            return batch, batch.weight / torch.as_tensor(total, device=self.device).clamp_min(1e-12)
+        key = batch.rows, float(total)
+        if key not in self._even:
+            self._even[key] = torch.full((batch.rows,), 1 / float(total), device=self.device)
+        return batch, self._even[key]
 
     @property
     def kl_per_row(self) -> Any:
-        """β/N of this step; an array has one for each replica."""
-        return self.beta / self.total_weight
+        """β/N of this step, divided among the processes; an array has one for each replica."""
+        return self.beta / (self.total_weight * self.processes.count)
 
     def rates(self) -> tuple[float, float]:
         """Adam's rate and correction of this step."""
@@ -87,7 +91,7 @@ class HostPlan:
         self._losses.append(loss)
 
     def loss(self) -> Tensor:
-        """The mean loss of the epoch's rows, over all replicas."""
+        """This process's part of the mean loss of the epoch's rows, over all replicas."""
         means, weights = self._stacked(self._losses), self._stacked(self._weights)
         return (weights * means).sum() / weights.sum()
 
@@ -108,10 +112,11 @@ class DevicePlan:
     Each of the replicas, the networks that are trained at once, has an order of rows of its own.
     """
 
-    def __init__(self, rows: Rows, recipe: Recipe, replicas: int) -> None:
-        self.rows, self.recipe, self.replicas = rows, recipe, replicas
-        self.device, self.batch = rows.y.device, min(recipe.batch_size, rows.count)
-        self.steps = rows.steps(self.batch)
+    def __init__(self, rows: Rows, recipe: Recipe, replicas: int, processes: Processes = ALONE) -> None:
+        self.rows, self.recipe, self.replicas, self.processes = rows, recipe, replicas, processes
+        self.device, self.whole_batch = rows.y.device, min(recipe.batch_size, rows.count)
+        self.steps, self.total_weight = rows.steps_of_all(self.whole_batch, processes), rows.weight_of_all(processes)
+        self.batch = len(range(self.whole_batch)[processes.part(self.whole_batch)])  # rows of this process in a step
         length, place = self.steps * self.batch, {"device": self.device}
         self.order = torch.zeros(replicas, length, dtype=torch.int64, **place)  # beyond the last row: row 0, share 0
         self.share = torch.zeros(replicas, length, **place)
@@ -129,20 +134,26 @@ class DevicePlan:
         """Fill in epoch `number`, counted from zero."""
         seed = seed_of_epoch(self.recipe, number)
         self.generator.manual_seed(seed)
-        count = self.rows.count
+        count, each = self.rows.count, (self.replicas, self.steps, self.whole_batch)
         drawn = torch.rand(self.replicas, count, device=self.device, generator=self.generator).argsort(-1)
-        self.order[:, :count] = drawn if self.rows.subsets is None else self.rows.subsets.gather(1, drawn)
-        present = torch.zeros_like(self.share)
-        present[:, :count] = 1.0 if self.rows.weight is None else self.rows.weight[self.order[:, :count]].to(present)
-        batches = present.view(self.replicas, self.steps, self.batch)
-        weight = batches.sum(-1, keepdim=True)
-        self.share.copy_((batches / weight.clamp_min(1e-12)).view_as(self.share))
-        self.weights.copy_(weight)
-        numbers = schedule(self.recipe, number, self.steps, self.rows.total_weight, self.replicas)
+        drawn = drawn if self.rows.subsets is None else self.rows.subsets.gather(1, drawn)
+        order, present = (torch.zeros(math.prod(each), dtype=x.dtype, device=self.device) for x in (drawn, self.share))
+        order.view(self.replicas, -1)[:, :count] = drawn
+        weight = 1.0 if self.rows.weight is None else self.rows.weight[drawn].to(present)
+        present.view(self.replicas, -1)[:, :count] = weight
+        mine = (..., self.processes.part(self.whole_batch))
+        self.order.copy_(order.view(each)[mine].reshape(self.order.shape))
+        torch.sum(present.view(each), -1, keepdim=True, out=self.weights)
+        share = present.view(each) / self.weights.clamp_min(1e-12)
+        self.share.copy_(share[mine].reshape(self.share.shape))
+        numbers = schedule(self.recipe, number, self.steps, self.total_weight, self.replicas)
+        self.last_kl_weight = float(numbers[-1, :, 2].mean() * self.total_weight)
+        numbers[..., 2] /= self.processes.count
         self.schedule.copy_(torch.from_numpy(numbers))
-        self.last_kl_weight = float(numbers[-1, :, 2].mean() * self.rows.total_weight)
         self.following.zero_()
         self.seed.fill_(seed * self.steps)
+        if not self.processes.is_first:
+            self.generator.manual_seed(own_seed(seed, self.processes))
 
     def part(self, per_step: Tensor) -> Tensor:  # (R, steps · batch) -> (R, batch)
         """The part of this step."""
@@ -165,7 +176,7 @@ class DevicePlan:
 
     @property
     def kl_per_row(self) -> Tensor:  # (R,)
-        """β/N of this step."""
+        """β/N of this step, divided among the processes."""
         return self.now()[:, 2]
 
     def note(self, losses: Tensor) -> None:
@@ -175,7 +186,7 @@ class DevicePlan:
         self.following.copy_(self.cursor + 1)
 
     def loss(self) -> Tensor:
-        """The mean loss of the epoch's rows, over all replicas."""
+        """This process's part of the mean loss of the epoch's rows, over all replicas."""
         batches = self.losses.view(self.replicas, self.steps, self.batch)
         return (batches * self.weights).sum() / self.weights.sum()
 

@@ -14,6 +14,7 @@ from torchnpn.nn import kernels_of
 from torchnpn.priors import Prior
 from torchnpn.training.chain import NumpyChainSteps, TritonChainSteps, why_not_triton
 from torchnpn.training.data import Rows, as_batches
+from torchnpn.training.distributed import join
 from torchnpn.training.engine import Engine, host_steps, recorded_engine, resolve_device, why_not_numpy_training
 from torchnpn.training.recipe import Recipe
 from torchnpn.training.tape import Objective
@@ -47,6 +48,7 @@ def explain(
     recipe: Recipe | None = None,
     *,
     device: str | torch.device = "auto",
+    strategy: str = "auto",
 ) -> Explanation:
     """Which engine and which kernels a network gets on a device, and why not faster ones.
 
@@ -69,7 +71,9 @@ def explain(
         prior: As for `train`.
         recipe: As for `train`.
         device: As for `train`.
+        strategy: As for `train`.
     """
+    processes = join(strategy)
     place, recipe = resolve_device(device), Recipe() if recipe is None else recipe
     model, likelihood = copy.deepcopy((model, Likelihood() if likelihood is None else likelihood))
     model, likelihood = model.to(place), likelihood.to(place)
@@ -79,8 +83,8 @@ def explain(
     numpy = why_not_numpy_training(objective, rows, place)
     triton: str | None = "the data are a DataLoader"
     if isinstance(rows, Rows):
-        triton = why_not_triton(model, rows, prior, recipe, place.type == "cuda")
-    recorded = recorded_engine(objective, rows, place)
+        triton = why_not_triton(model, rows, prior, recipe, place.type == "cuda", processes)
+    recorded = recorded_engine(objective, rows, place, processes)
     steps = type(recorded.stepper) if isinstance(recorded, Engine) else host_steps(objective, rows, place)
     if steps is NumpyChainSteps:
         engine, reasons = _NUMPY, {}

@@ -22,8 +22,9 @@ from torchnpn.training import checkpoint as checkpoints
 from torchnpn.training.adversarial import check_dense
 from torchnpn.training.checkpoint import Best, Checkpoint, check_tensors
 from torchnpn.training.data import Loader, Rows, as_batches
+from torchnpn.training.distributed import Processes, join
 from torchnpn.training.engine import choose_engine, resolve_device
-from torchnpn.training.epoch import seed_of_epoch
+from torchnpn.training.epoch import own_seed, seed_of_epoch
 from torchnpn.training.fingerprint import fingerprint_of
 from torchnpn.training.history import Epoch, History
 from torchnpn.training.recipe import Recipe
@@ -50,6 +51,7 @@ def train(
     callback: Callable[[History], None] | None = None,
     checkpoint: str | Path | None = None,
     device: str | torch.device = "auto",
+    strategy: str = "auto",
 ) -> History:
     """Minimise `mean over rows of loss + (β/N) · KL` over the parameters of `model` and `likelihood`, in place.
 
@@ -66,6 +68,9 @@ def train(
         checkpoint: A file from which training goes on if it exists, and to which it writes as it runs, at most once a
             second. It belongs to this network, data, likelihood, prior and recipe.
         device: "auto" (a GPU if there is one), or torch's name of a device.
+        strategy: How processes share the work, where torchrun started several: "auto" or "ddp", each takes its part of
+            every batch, and the result is that of one process but for rounding; "alone", each trains by itself. Give
+            all of them the same rows, or a DataLoader of its own to each. The first one writes the checkpoint.
 
     Returns:
         The figures of every epoch.
@@ -79,6 +84,7 @@ def train(
         raise TypeError(f"train expects a likelihood of torchnpn.likelihoods, got {type(likelihood).__name__}.")
     if not (prior is None or hasattr(prior, "divergence")):
         raise TypeError(f"train expects a prior of torchnpn.priors or None, got {type(prior).__name__}.")
+    processes = join(strategy)
     recipe, place = Recipe() if recipe is None else recipe, resolve_device(device)
     if recipe.patience is not None and validation is None:
         raise ValueError("Recipe(patience=...) needs validation data: train(..., validation=(x, y)).")
@@ -91,17 +97,20 @@ def train(
         rows = rows.restricted(subsets)
 
     objective = Objective(model.to(place), likelihood.to(place), prior, recipe)
-    run = _Run(objective, rows, held_out, place)
-    if path is not None:
-        identity = fingerprint_of(objective, data, validation, subsets)
-        if (stored := checkpoints.read(path, identity)) is not None:
-            run.resume(path, stored)
+    identity = fingerprint_of(objective, data, validation, subsets) if path or processes.connected else {}
+    own = [name for name, part in (("data", rows), ("validation", held_out)) if isinstance(part, Loader)]
+    processes.check_same({name: text for name, text in identity.items() if name not in own})
+    processes.take_from_first_(objective.learnt)
+    run = _Run(objective, rows, held_out, place, processes)
+    if path is not None and (stored := processes.from_first(lambda: checkpoints.read(path, identity))) is not None:
+        run.resume(path, stored)
     saved = time.monotonic()
     while not run.finished:
         run.epoch()
         if callback is not None:
             callback(run.history)
-        if path is not None and (run.finished or time.monotonic() - saved > checkpoints.SECONDS):
+        due = run.finished or time.monotonic() - saved > checkpoints.SECONDS
+        if path is not None and due and processes.is_first:
             checkpoints.write(path, run.state(), identity)
             saved = time.monotonic()
     run.finish()
@@ -112,9 +121,15 @@ class _Run:
     """One training under way: what an epoch changes, and how that is stored and taken up again."""
 
     def __init__(
-        self, objective: Objective, data: Rows | Loader, validation: Rows | Loader | None, device: torch.device
+        self,
+        objective: Objective,
+        data: Rows | Loader,
+        validation: Rows | Loader | None,
+        device: torch.device,
+        processes: Processes,
     ) -> None:
         self.model, self.likelihood, _, self.recipe = objective
+        self.processes = processes
         self.learnt, self.data, self.validation, self.device = objective.learnt, data, validation, device
         for rows in (data, validation):
             if isinstance(rows, Rows):
@@ -124,7 +139,7 @@ class _Run:
         layers = (*self.model.modules(), *self.likelihood.modules())
         foreign = any(not type(layer).__module__.startswith("torchnpn.") for layer in layers)
         self.draws_globally = self.recipe.compile or isinstance(data, Loader) or foreign
-        self.engine = choose_engine(objective, data, device)
+        self.engine = choose_engine(objective, data, device, processes)
         self.history = History()
         self.best: Best | None = None
 
@@ -138,7 +153,7 @@ class _Run:
         self.model.train()
         with self._seeded(number):
             loss, beta, divergence, broken = self.engine.epoch(number)
-            divergence /= self.data.total_weight
+            divergence /= self.engine.plan.total_weight
             self._check_finite(number + 1, loss, divergence, broken)
             validation = None if self.validation is None else self._evaluate(self.validation)
         seconds = time.perf_counter() - start
@@ -152,7 +167,7 @@ class _Run:
         devices = [self.device] if self.device.type == "cuda" else []
         with torch.random.fork_rng(devices, enabled=self.draws_globally):
             if self.draws_globally:
-                torch.manual_seed(seed_of_epoch(self.recipe, number))
+                torch.manual_seed(own_seed(seed_of_epoch(self.recipe, number), self.processes))
             yield
 
     def _check_finite(self, number: int, loss: float, divergence: float, broken: bool) -> None:
@@ -173,10 +188,12 @@ class _Run:
         self.model.eval()
         sums = torch.zeros(2, device=self.device)
         with kernels.precision(self.recipe.precision):
-            for batch in data.batches(max(self.recipe.batch_size, 1024 if self.device.type == "cpu" else 8192)):
+            size = max(self.recipe.batch_size, 1024 if self.device.type == "cpu" else 8192)
+            for batch in data.batches(size, torch.arange(data.count)[self.processes.part(data.count)]):
                 rows = row_loss(self.model, self.likelihood, batch)
                 weight = torch.ones_like(rows) if batch.weight is None else batch.weight.expand_as(rows)
                 sums += torch.stack([weight.sum(), (rows * weight).sum()])
+        self.processes.sum_([sums])
         return float(sums[1] / sums[0])
 
     def _note_best(self, validation: float) -> None:

@@ -47,6 +47,21 @@ def adam(parameters: Iterable[Tensor], lr: float) -> Optimizer:
     return torch.optim.Adam(parameters, lr, betas=ADAM[:2], eps=ADAM[2], fused=True)
 
 
+def adadelta(parameters: Iterable[Tensor], lr: float = 1.0) -> Optimizer:
+    """AdaDelta (Zeiler 2012), the paper's optimizer: it finds its own rates, so that `lr` is 1."""
+    return torch.optim.Adadelta(parameters, lr)
+
+
+OPTIMIZERS: dict[str, Callable[[Iterable[Tensor], float], Optimizer]] = {
+    "adam": adam,
+    "adadelta": adadelta,
+    "adagrad": torch.optim.Adagrad,
+    "rmsprop": torch.optim.RMSprop,
+    "sgd": torch.optim.SGD,
+}
+"""Optimizers by name; any other of torch's goes into `Recipe(optimizer=...)`."""
+
+
 def half_cosine(taken: Any, total: int) -> Any:
     """From 1 to 0 along half a cosine, after `taken` of `total` steps."""
     return 0.5 * (1 + np.cos(math.pi * taken / total))

@@ -139,8 +139,9 @@ class Steps:
         """Whatever is to be done at the beginning of an epoch."""
 
     def step(self) -> None:
-        """One step: the gradient, then the update. Several processes would sum their gradients between the two."""
+        """One step: the gradient, its sum over all processes, and the update."""
         self.gradient()
+        self.plan.processes.sum_([p.grad for p in self.parameters if p.grad is not None])
         if self.recipe.clip_norm is not None:
             torch.nn.utils.clip_grad_norm_(self.parameters, self.recipe.clip_norm)
         self.update.step()
