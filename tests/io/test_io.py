@@ -205,7 +205,7 @@ def test_describe(tmp_path):
     assert told["parameters"] == 2 * (3 * 4 + 4 + 4 * 2 + 2)
     assert told["architecture"][1:3] == [
         "  Linear(in_features=3, out_features=4, bias=True, family=gamma)",
-        "  Saturating(family=gamma, tau=1.0, r=1.0, q=None, statistic=None)",
+        "  Saturating(family=gamma, tau=1.0, r=1.0, q=None)",
     ]
     assert told["versions"] == {"torchnpn": torchnpn.__version__, "torch": str(torch.__version__)}
     assert told["saved"].endswith("+00:00")

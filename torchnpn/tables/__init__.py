@@ -23,6 +23,7 @@ from torchnpn.tables.target import (
     find_kind,
     make_target,
     marginal,
+    marginal_moments,
 )
 
 __all__ = [
@@ -51,6 +52,7 @@ __all__ = [
     "load_rows",
     "make_target",
     "marginal",
+    "marginal_moments",
     "marginal_outcome",
     "nll_of",
     "outcome",

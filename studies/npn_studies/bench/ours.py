@@ -11,6 +11,7 @@ from torch import Tensor
 from npn_studies.bench.task import Task
 from npn_studies.bench.ways import GRAPH, Call, Contestant, Way, prediction, require, training_step
 from torchnpn import likelihoods, nn, priors
+from torchnpn.nn import MeanAndNoise, Sequential
 from torchnpn.training import Batch, Recipe, constant, device_engine, row_loss
 
 Posterior = Literal["mean_field", "tied"]
@@ -58,7 +59,7 @@ def _network(task: Task, replicas: tuple[int, ...], posterior: Posterior = "mean
     if size.has_classes:
         likelihood = likelihoods.ScaledSoftmax(targets)
     elif size.targets == "noise":
-        model = nn.Sequential(*model[:-1], nn.MeanAndNoise(size.sizes[-2], targets, **common))
+        model = Sequential(*list(model)[:-1], MeanAndNoise(size.sizes[-2], targets, **common))
         likelihood = likelihoods.HeteroscedasticGaussian(targets, replicas=replicas)
     else:
         likelihood = likelihoods.GaussianNoise(replicas=replicas)

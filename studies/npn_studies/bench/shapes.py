@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import statistics
+import itertools
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -22,6 +22,7 @@ NAMED = {
     "wider": Size((4096, 4096, 4096, 10), 8192),
     "tabular": Size((9, 256, 256, 1), 128, targets="noise"),
 }
+CONTESTANTS = {"cuda": ("plain-graph", "plain-replayed", "npn-tied", "npn-fused"), "cpu": ("plain", "npn")}
 SEED, COUNT = 25, 60
 _WIDTHS, _BATCHES, _LAYERS, _CLASSES, _TARGETS = (30, 4096), (1, 8192), (1, 8), (2, 1000), (1, 8)
 _MOST_WEIGHTS = 40_000_000  # a draw with more is drawn again
@@ -41,7 +42,7 @@ def drawn(count: int = COUNT, seed: int = SEED) -> dict[str, Size]:
         noisy = rng.random() < 1 / 3 and layers > 1
         outputs = _between(rng, *(_TARGETS if noisy else _CLASSES))
         sizes = (widths[0], *hidden, outputs)
-        if sum(a * b for a, b in zip(sizes, sizes[1:], strict=False)) <= _MOST_WEIGHTS:
+        if sum(a * b for a, b in itertools.pairwise(sizes)) <= _MOST_WEIGHTS:
             found[f"drawn {len(found) + 1}"] = Size(sizes, batch, targets="noise" if noisy else "classes")
     return found
 
@@ -53,12 +54,11 @@ def _between(rng: np.random.Generator, low: int, high: int) -> int:
 def shapes(
     sizes: Mapping[str, Size],
     device: torch.device,
-    names: Sequence[str],
     limits: Limits,
     progress: Callable[[float], None] = lambda share: None,
 ) -> list[dict[str, Any]]:
     """Of each shape: microseconds of a step and of a prediction of each contestant."""
-    found = []
+    found, names = [], CONTESTANTS[device.type]
     for name, size in sizes.items():
         found.append({"name": name, "size": str(size), "rows": contest(make_task(size, device), names, limits)})
         progress(len(found) / len(sizes))
@@ -74,9 +74,3 @@ def ratios(found: Sequence[dict[str, Any]], contestant: str, key: str = "step_us
         if plain is not None and contestant in times:
             pairs[shape["name"]] = times[contestant] / plain
     return pairs
-
-
-def summary(found: Sequence[dict[str, Any]], contestant: str, key: str = "step_us") -> dict[str, float]:
-    """Median and worst of the ratios."""
-    values = [*ratios(found, contestant, key).values()]
-    return {"count": len(values), "median": statistics.median(values), "worst": max(values)}

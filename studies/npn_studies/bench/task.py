@@ -23,10 +23,7 @@ class Size(NamedTuple):
     sizes: tuple[int, ...]
     batch: int
     activation: str = "relu"
-    targets: str = "classes"  # or "numbers" with one noise for all rows, or "noise" where it depends on the row
-    entries: int | None = (
-        None  # numbers in a row of the input that are not zero, of an autoencoder; None: dense rows
-    )
+    entries: int | None = None  # numbers in a row of the input that are not zero, of an autoencoder; None: dense rows
 
     def __str__(self) -> str:
         targets = {"classes": "", "numbers": ", regression", "noise": ", regression with a noise of its own"}
