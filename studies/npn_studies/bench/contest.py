@@ -33,7 +33,12 @@ ENTRIES = {
     "npn-compiled": Entry("NPN, compiled", partial(ours.npn, way=COMPILED)),
     "npn-graph": Entry("NPN, graph", partial(ours.npn_on_device, fused=False)),
     "npn-fused": Entry("NPN, fused", partial(ours.npn_on_device, fused=True)),
-    "npn-tied": Entry("NPN, tied, fused", partial(ours.npn_on_device, fused=True, posterior="tied")),
+    "npn-tied": Entry(
+        "NPN, tied",
+        lambda task: (partial(ours.npn_on_device, fused=None) if task.gpu else partial(ours.npn, way=EAGER))(
+            task, posterior="tied"
+        ),
+    ),
     "npn-replicas": Entry(
         f"{REPLICAS} NPNs, each",
         lambda task: (

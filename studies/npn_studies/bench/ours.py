@@ -24,9 +24,9 @@ class Network(NamedTuple):
     likelihood: likelihoods.Likelihood
 
 
-def npn(task: Task, way: Way, replicas: tuple[int, ...] = ()) -> Contestant:
+def npn(task: Task, way: Way, replicas: tuple[int, ...] = (), posterior: Posterior = "mean_field") -> Contestant:
     """Trained by torch's tape and optimizer."""
-    network = _network(task, replicas)
+    network = _network(task, replicas, posterior)
     return Contestant(
         partial(_taped, task, network, way), partial(_asked, task, network, way), replicas[0] if replicas else 1
     )

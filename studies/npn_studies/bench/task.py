@@ -23,7 +23,8 @@ class Size(NamedTuple):
     sizes: tuple[int, ...]
     batch: int
     activation: str = "relu"
-    entries: int | None = None  # numbers in a row of the input that are not zero, of an autoencoder; None: dense rows
+    entries: int | None = None  # in a row of an autoencoder, numbers that are not zero; None: dense rows
+    targets: str = "classes"  # or "numbers" with one noise for all rows, or "noise" where it depends on the row
 
     def __str__(self) -> str:
         targets = {"classes": "", "numbers": ", regression", "noise": ", regression with a noise of its own"}
