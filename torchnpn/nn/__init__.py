@@ -76,6 +76,7 @@ from torchnpn.nn.activation import ACTIVATIONS as ACTIVATIONS
 from torchnpn.nn.chain import Chain as Chain
 from torchnpn.nn.chain import chain_of as chain_of
 from torchnpn.nn.ensemble import Ensemble as Ensemble
+from torchnpn.nn.ensemble import leading as leading
 from torchnpn.nn.ensemble import side_by_side as side_by_side
 from torchnpn.nn.inputs import as_moments as as_moments
 from torchnpn.nn.layer_kernels import kernels_of as kernels_of
