@@ -104,6 +104,14 @@ def checked(exposure: Any, rows: int) -> Array:  # (rows,)
     return values
 
 
+def rates(t: Array, targets: int, weight: Array | None) -> tuple[Array, Array | None]:
+    """Targets per exposure, and weights by which their mean is that of all targets over all exposures."""
+    if t.shape[1] == targets:
+        return t, weight
+    exposure = np.exp(t[:, targets:], dtype=np.float64)
+    return t[:, :targets] / exposure, exposure[:, 0] if weight is None else exposure[:, 0] * weight
+
+
 def check_link(kind: type[Likelihood], family: str) -> None:
     """Raise for a kind of target that is in proportion to nothing."""
     if not kind.log_link:

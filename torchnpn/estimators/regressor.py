@@ -14,8 +14,8 @@ from torch.distributions import constraints
 
 from torchnpn.censoring import bounds_of
 from torchnpn.conformal import HeldOut, calibrated, levels
-from torchnpn.estimators import calibration, censored
-from torchnpn.estimators.exposure import Exposure, check_link, given
+from torchnpn.estimators import calibration, censored, comparison
+from torchnpn.estimators.exposure import Exposure, check_link, given, rates
 from torchnpn.estimators.exposure import checked as checked_exposure
 from torchnpn.estimators.learning import Member, Plan, Progress, all_or_nothing, regression_steps, regression_units
 from torchnpn.estimators.predictive import ArrayMoments, ArrayVarianceParts, Interval, Predictive
@@ -52,7 +52,8 @@ class NPNRegressor(RegressorMixin, SupervisedEstimator):  # type: ignore[misc]
             amounts), "lognormal" (positive amounts over several powers of ten), "weibull" (durations), "hurdle_gamma"
             or "hurdle_lognormal" (amounts with zeros), "poisson" or "negative_binomial" (counts, the second with more
             spread than chance gives), "zero_inflated_poisson" or "zero_inflated_negative_binomial" (counts where many
-            rows cannot be but 0), "beta" (proportions).
+            rows cannot be but 0), "beta" (proportions). "auto" compares those that the targets may be of, by what small
+            networks say of rows that they leave out, and takes the best: `family_`; `families_` says how all did.
         hidden: Units of each hidden layer; None chooses one layer by the number of rows: of 50 units, or of 100 from
             20,000 rows on.
         activation: Name of a map, such as "relu", "tanh", "silu".
@@ -131,6 +132,8 @@ class NPNRegressor(RegressorMixin, SupervisedEstimator):  # type: ignore[misc]
         self.batch_size, self.max_epochs, self.n_estimators = batch_size, max_epochs, n_estimators
         self.device, self.random_state, self.verbose = device, random_state, verbose
 
+    family_: str  # the one named, or chosen
+    families_: dict[str, float]  # what was compared: log-likelihood of a row left out, the mean, in nats
     exposure_: Exposure | None = None
     _censored: bool = False  # whether the targets in hand are both ends of what is known
 
@@ -178,6 +181,8 @@ class NPNRegressor(RegressorMixin, SupervisedEstimator):  # type: ignore[misc]
     ) -> Self:
         """One pass over more rows, from where the weights are; scales of features and targets stay as first learnt."""
         first = not hasattr(self, "network_")
+        if self.family == comparison.AUTO:
+            raise ValueError('partial_fit expects a family by its name, such as "gaussian", got family="auto".')
         X, *exposed = given(X, exposure)
         X, y, weight = self._checked(X, _Given(y, *exposed), sample_weight, reset=first)
         if first:
@@ -202,18 +207,21 @@ class NPNRegressor(RegressorMixin, SupervisedEstimator):  # type: ignore[misc]
         self._censored = bounds is not None
         if reset:
             self._flat = values.ndim == 1
-            self.exposure_ = None
+            self.family_, self.families_, self.exposure_ = self.family, {}, None
+        named = self.family != comparison.AUTO
         if not reset and (y.exposure is None) != (self.exposure_ is None):
             raise ValueError("exposure goes with all calls of partial_fit, or with none.")
         if bounds is not None:
             if y.exposure is not None:
                 raise ValueError("exposure goes with targets that are known, got censored ones.")
             ends = np.column_stack(bounds)
-            censored.check_kind(self._kind, self.family, ends)
+            if named:
+                censored.check_kind(self._kind, self.family, ends)
             return X, ends, weight
         if y.exposure is None:
             return X, values.reshape(len(values), -1), weight
-        check_link(self._kind, self.family)
+        if named:
+            check_link(self._kind, self.family)
         exposure = checked_exposure(y.exposure, len(values))
         if self.exposure_ is None:
             self.exposure_ = Exposure.learn(y.column, exposure, weight)
@@ -231,12 +239,18 @@ class NPNRegressor(RegressorMixin, SupervisedEstimator):  # type: ignore[misc]
 
     @property
     def _kind(self) -> type[Likelihood]:
-        check_choice("family", self.family, BY_NAME)
+        check_choice("family", self.family_, (*BY_NAME, comparison.AUTO))
         check_choice("noise", self.noise, ("constant", "varying"))
-        kind = BY_NAME[self.family]
+        kind = BY_NAME[self.family_]
         return kind.varying_noise or kind if self.noise == "varying" else kind
 
     def _begin(self, X: Any, y: Array, weight: Array | None, seen: int) -> tuple[Array, int]:
+        if self.family == comparison.AUTO:
+            self.family_, self.families_ = comparison.choice(self, X, y, weight)
+        return self._begin_family(X, y, weight, seen)
+
+    def _begin_family(self, X: Any, y: Array, weight: Array | None, seen: int) -> tuple[Array, int]:
+        """The same for a family that is known."""
         kind = self._kind
         columns, offset = self._parts(y)
         self.n_outputs_ = 1 if self._censored else int(columns.shape[1])
@@ -247,7 +261,7 @@ class NPNRegressor(RegressorMixin, SupervisedEstimator):  # type: ignore[misc]
         self.units_ = kind.units(censored.points(columns) if self._censored else columns, weight)
         check_units(self.units_)
         t = self._learnable(columns, offset, likelihood)
-        start = censored.start(kind, t, weight) if self._censored else kind.start(*_rates(t, self.n_outputs_, weight))
+        start = censored.start(kind, t, weight) if self._censored else kind.start(*rates(t, self.n_outputs_, weight))
         self._first_outputs = torch.from_numpy(start)
         return t, self.n_outputs_
 
@@ -281,7 +295,7 @@ class NPNRegressor(RegressorMixin, SupervisedEstimator):  # type: ignore[misc]
             raise ValueError(f"y expects {self.n_outputs_} targets, as in the first call, got {columns.shape[1]}.")
         observed = Censored(likelihood) if self._censored else likelihood
         observed.check_targets(torch.from_numpy(columns))
-        check_size(likelihood, self.family, censored.points(columns) if self._censored else columns)
+        check_size(likelihood, self.family_, censored.points(columns) if self._censored else columns)
 
     def _learnable(self, columns: Array, offset: Array, likelihood: Likelihood) -> Array:
         """Targets in units of the network, and log exposures beside them."""
@@ -386,6 +400,7 @@ class NPNRegressor(RegressorMixin, SupervisedEstimator):  # type: ignore[misc]
 
     def _plain_target(self) -> dict[str, Any]:
         chosen: dict[str, Any] = {} if self.hidden is not None else {"hidden": list(self.hidden_)}
+        chosen |= {"family": self.family_, "families": self.families_} if self.family == comparison.AUTO else {}
         exposed = {} if self.exposure_ is None else {"exposure": self.exposure_._asdict()}
         return {"targets": self.n_outputs_, "flat": self._flat, **chosen, **exposed}
 
@@ -398,6 +413,9 @@ class NPNRegressor(RegressorMixin, SupervisedEstimator):  # type: ignore[misc]
         self._flat = checks.flag("flat", plain.get("flat"))
         if self._flat and self.n_outputs_ != 1:
             raise ValueError(f"flat should be true for a single target only, got {self.n_outputs_} targets")
+        self.family_, self.families_ = self.family, {}
+        if self.family == comparison.AUTO:
+            self.family_, self.families_ = comparison.from_plain(plain)
         if "exposure" in plain:
             check_link(self._kind, self.family)
             self.exposure_ = Exposure.from_plain(plain["exposure"])
@@ -410,11 +428,3 @@ class NPNRegressor(RegressorMixin, SupervisedEstimator):  # type: ignore[misc]
             members = 1 if self._mixing is None else len(self._mixing.weights)
             self.calibration_ = HeldOut.from_arrays(arrays, self.n_outputs_, members)
         return self.n_outputs_
-
-
-def _rates(t: Array, targets: int, weight: Array | None) -> tuple[Array, Array | None]:
-    """Targets per exposure, and weights by which their mean is that of all targets over all exposures."""
-    if t.shape[1] == targets:
-        return t, weight
-    exposure = np.exp(t[:, targets:], dtype=np.float64)
-    return t[:, :targets] / exposure, exposure[:, 0] if weight is None else exposure[:, 0] * weight

@@ -181,24 +181,37 @@ class SupervisedEstimator(NPNEstimator):
         self._start_again()
         if chosen:
             self._bins = Bins.learn(self.inputs_.standardised(X))
-        data = x, _, _ = self._inputs(X, X_variance), t, weight
+        data = self._inputs(X, X_variance), t, weight
         same = stacking.copies(X, y)
         repeated = rows / (int(same.max()) + 1)  # copies say no more than the row that they are of
         every = stacking.candidates(seen, self._width, self._kl_weights, self.effort) if chosen else [self._one(seen)]
         parts: list[stacking.Trained] = []
         for tried in every:
-            folds = stacking.Folds.draw(same, len(tried.kl_weights), self._seed)
-            plan = Plan.of(folds.subsets.shape[1], self.batch_size, self.max_epochs, tried.steps)
-            whole = self._new_network(targets, list(tried.units), (tried.members,), plan)
             told = None if progress is None else part_of(progress, len(parts), len(every))
             kl_weight = repeated * tried.member_kl_weights if chosen else self.kl_weight
-            self.history_ = self._train(whole, data, plan, told, kl_weight, folds.subsets)
-            with torch.no_grad():
-                observed = self._observed(whole.likelihood)
-                logs = observed.log_prob(outputs(whole.network, x), torch.from_numpy(t))  # (members, rows)
-            parts.append(stacking.Trained(tried, whole.network, whole.likelihood, folds.left_out(logs.numpy())))
+            parts.append(self._trained(tried, data, targets, same, kl_weight, told))
         self.network_, self.likelihood_, self._mixing = stacking.mixture(parts, weight, self._new_likelihood)
         self._rows_seen = rows if weight is None else float(weight.sum())
+
+    def _trained(
+        self,
+        tried: stacking.Candidates,
+        data: tuple[Any, Array, Array | None],
+        targets: int,
+        same: Array,
+        kl_weight: float | Array,
+        progress: Progress | None = None,
+    ) -> stacking.Trained:
+        """Networks of one kind, and what they say of the rows that they have left out."""
+        x, t, _ = data
+        folds = stacking.Folds.draw(same, len(tried.kl_weights), self._seed)
+        plan = Plan.of(folds.subsets.shape[1], self.batch_size, self.max_epochs, tried.steps)
+        whole = self._new_network(targets, list(tried.units), (tried.members,), plan)
+        self.history_ = self._train(whole, data, plan, progress, kl_weight, folds.subsets)
+        with torch.no_grad():
+            observed = self._observed(whole.likelihood)
+            logs = observed.log_prob(outputs(whole.network, x), torch.from_numpy(t))  # (members, rows)
+        return stacking.Trained(tried, whole.network, whole.likelihood, folds.left_out(logs.numpy()))
 
     def _one(self, rows: int) -> stacking.Candidates:
         """The networks that settings describe."""

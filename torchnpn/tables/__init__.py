@@ -24,6 +24,7 @@ from torchnpn.tables.target import (
     find_kind,
     make_target,
     marginal,
+    marginal_moments,
 )
 
 __all__ = [
@@ -55,6 +56,7 @@ __all__ = [
     "load_rows",
     "make_target",
     "marginal",
+    "marginal_moments",
     "marginal_outcome",
     "nll_of",
     "outcome",
