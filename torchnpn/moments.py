@@ -1,6 +1,6 @@
 """The pair that flows through a natural-parameter network: mean and variance of independent variables.
 
-`JointMoments` has their covariances, too.
+`JointMoments` has their covariances, too; `TiedMoments` are those of weights in half the numbers.
 """
 
 from __future__ import annotations
@@ -79,6 +79,19 @@ class Moments(NamedTuple):
         return self * other
 
 
+class TiedMoments(NamedTuple):
+    """Means of weights, and variances that are an outer product, s_ij = by_output_i · by_input_j."""
+
+    mean: Tensor  # (*replicas, out, in)
+    by_output: Tensor  # (*replicas, out, 1)
+    by_input: Tensor  # (*replicas, 1, in)
+
+    @property
+    def variance(self) -> Tensor:  # (*replicas, out, in)
+        """The whole of them."""
+        return saturated(self.by_output * self.by_input)
+
+
 class JointMoments(NamedTuple):
     """Mean and covariance of random variables that may depend on each other."""
 
@@ -91,13 +104,13 @@ class JointMoments(NamedTuple):
         return self.covariance.diagonal(dim1=-2, dim2=-1)
 
 
-def check_variance(name: str, x: Moments) -> None:
+def check_variance(name: str, x: Moments | TiedMoments) -> None:
     """Raise for a negative variance, where a look costs next to nothing: on a CPU, neither traced nor transformed."""
-    s = x.variance
-    if s is None or torch.compiler.is_compiling() or not s.is_cpu or is_transforming():
-        return
-    if s.numel() and not is_tracing() and (least := s.detach().amin().item()) < 0:
-        raise ValueError(f"{name} expects input variances ≥ 0, got {least:g}. Pass variances, e.g. std ** 2.")
+    for s in x[1:]:
+        if s is None or torch.compiler.is_compiling() or not s.is_cpu or is_transforming():
+            continue
+        if s.numel() and not is_tracing() and (least := s.detach().amin().item()) < 0:
+            raise ValueError(f"{name} expects input variances ≥ 0, got {least:g}. Pass variances, e.g. std ** 2.")
 
 
 def _as_moments(value: object) -> Moments:

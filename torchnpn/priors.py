@@ -27,7 +27,7 @@ class Place(NamedTuple):
 
 
 class Prior(Protocol):
-    """Anything with a divergence of a parameter from it, element by element."""
+    """Anything with a divergence of a parameter from it: element by element, or in other parts that add up to it."""
 
     def divergence(self, parameter: RandomParameter, place: Place) -> Tensor: ...
 
@@ -62,16 +62,29 @@ def add_kl_gradient_(model: nn.Module, prior: Prior, weight: float | NDArray[Any
 
 @torch.no_grad()
 def _add_gaussian_gradient_(parameter: RandomParameter, precision: Tensor | float, weight: Tensor) -> None:
-    """∂m = λ m and ∂ℓ = λ s - 1."""
+    """∂m = λ m and ∂ℓ = λ s - 1; for tied ℓ_ij = ℓ_i + ℓ_j the sums of it over j and over i, with s_ij = r_i c_j."""
+    scale = weight * precision
+    if parameter.posterior == "tied":
+        m, r, c = parameter.tied_moments
+        n_out, n_in = m.shape[-2:]
+        _add_(parameter.free[0], m, scale)
+        _add_(parameter.free[1], r * (scale * c).sum(-1, keepdim=True) - n_in * weight)
+        _add_(parameter.free[2], scale * c * r.sum(-2, keepdim=True) - n_out * weight)
+        return
     m, log_std = parameter.free
     s = parameter.detached_moments.variance if parameter.is_plain_on_cpu else torch.exp(2 * log_std)
     assert s is not None
-    for free, slope in ((m, m), (log_std, s)):
-        if free.requires_grad:
-            free.grad = torch.zeros_like(free) if free.grad is None else free.grad
-            free.grad.addcmul_(slope, weight * precision)
+    _add_(m, m, scale)
+    _add_(log_std, s, scale)
     if log_std.requires_grad:
         log_std.grad.sub_(weight)  # type: ignore[union-attr]
+
+
+def _add_(free: Tensor, slope: Tensor, scale: Tensor | float = 1.0) -> None:
+    """Add scale · slope to the gradient that is there."""
+    if free.requires_grad:
+        free.grad = torch.zeros_like(free) if free.grad is None else free.grad
+        free.grad.addcmul_(slope, torch.as_tensor(scale, dtype=slope.dtype, device=slope.device))
 
 
 def _total(prior: Prior, parameter: RandomParameter, place: Place) -> Tensor:
@@ -138,10 +151,13 @@ class EmpiricalBayes:
         if place.bias:
             return 1.0
         with torch.no_grad():
-            m, log_std = parameter.free
-            second = torch.exp(2 * log_std) + m * m
+            m, *log_stds = parameter.free
             stop = -parameter.in_dims if place.first else 0  # over outputs, or over all weights
-            return 1 / second.mean(tuple(range(-parameter.event_dims, stop)), keepdim=True)
+            over = tuple(range(-parameter.event_dims, stop))
+            s: Tensor | float = 1.0
+            for log_std in log_stds:  # the mean of an outer product is that of the means
+                s = s * torch.exp(2 * log_std).mean(over, keepdim=True)
+            return 1 / (m.square().mean(over, keepdim=True) + s)
 
     def divergence(self, parameter: RandomParameter, place: Place) -> Tensor:
         return gaussian_divergence(parameter.free, self.precision_of(parameter, place))
@@ -172,7 +188,18 @@ class Quadratic:
 
 
 def gaussian_divergence(free: Sequence[Tensor], precision: Tensor | float) -> Tensor:
-    """KL(N(m, e^{2ℓ}) ‖ N(0, 1/λ)) = ½ (λ (m² + e^{2ℓ}) - 1 - log λ) - ℓ, from the free tensors m, ℓ themselves."""
-    mean, log_std = free
+    """KL(N(m, e^{2ℓ}) ‖ N(0, 1/λ)) = ½ (λ (m² + e^{2ℓ}) - 1 - log λ) - ℓ, from the free tensors m, ℓ themselves.
+
+    Where standard deviations are tied, ℓ_ij = ℓ_i + ℓ_j, it is summed over outputs, one number for each input j:
+
+        ½ (λ_j (Σ_i m_ij² + e^{2ℓ_j} Σ_i e^{2ℓ_i}) - n (1 + log λ_j)) - Σ_i ℓ_i - n ℓ_j.
+    """
     log_precision = precision.log() if isinstance(precision, Tensor) else math.log(precision)
+    if len(free) == 3:
+        mean, by_output, by_input = free
+        n = mean.shape[-2]
+        s = torch.exp(2 * by_input) * torch.exp(2 * by_output).sum(-2, keepdim=True)
+        second = precision * ((mean * mean).sum(-2, keepdim=True) + s) - n * (1 + log_precision)
+        return 0.5 * second - by_output.sum(-2, keepdim=True) - n * by_input
+    mean, log_std = free
     return 0.5 * (precision * (mean * mean + torch.exp(2 * log_std)) - 1 - log_precision) - log_std

@@ -6,6 +6,7 @@ import re
 from contextlib import contextmanager
 from pathlib import Path
 
+import pytest
 import torch
 from npn_studies.experiments import EXPERIMENTS, Cell, Experiment, Options
 from npn_studies.experiments import record as records
@@ -61,7 +62,9 @@ def ran(experiment: Experiment, folder: Path, options: Options = FULL, again: bo
 
 def assert_runs_from_end_to_end(experiment: Experiment, folder: Path) -> None:
     """At tiny size: a whole record, its section, headline and figure; a second run finds all of it."""
-    ran(experiment, folder, QUICK)
+    told = ran(experiment, folder, QUICK)
+    if any("left out" in line for line in told.lines):
+        pytest.skip(told.lines[0])  # a package that nothing else needs is missing
     record = records.read(experiment, folder)
     assert records.is_whole(record)
     assert "|" in (page := experiment.section(record)) and not re.search(r"\bnan\b", page)

@@ -45,6 +45,7 @@ def networks() -> dict[str, torch.nn.Module]:
         **activation,
         "no bias": nn.Linear(3, 2, bias=False),
         "replicas": nn.Linear(3, 2, replicas=(4, 2), gain=1.5),
+        "tied": nn.mlp([3, 4, 2], posterior="tied", replicas=(2,)),
         "two heads": nn.MeanAndNoise(3, 2, replicas=(2,)),
         "double": nn.Linear(3, 2).double(),
         "half": nn.Linear(3, 2).bfloat16(),
@@ -204,7 +205,7 @@ def test_describe(tmp_path):
     assert told["parameters"] == 2 * (3 * 4 + 4 + 4 * 2 + 2)
     assert told["architecture"][1:3] == [
         "  Linear(in_features=3, out_features=4, bias=True, family=gamma)",
-        "  Saturating(family=gamma, tau=1.0, r=1.0, q=None, statistic=None)",
+        "  Saturating(family=gamma, tau=1.0, r=1.0, q=None)",
     ]
     assert told["versions"] == {"torchnpn": torchnpn.__version__, "torch": str(torch.__version__)}
     assert told["saved"].endswith("+00:00")

@@ -60,6 +60,13 @@ LAYERS = [
         lambda p, a: torch.nn.functional.linear(a, p["weight"], p["bias"]),
     ),
     Case(
+        "tied linear",
+        lambda **how: nn.Linear(3, 2, posterior="tied", **how),
+        features,
+        by_product,
+        lambda p, a: torch.nn.functional.linear(a, p["weight"], p["bias"]),
+    ),
+    Case(
         "two heads",
         lambda **how: nn.MeanAndNoise(3, 2, **how),
         features,

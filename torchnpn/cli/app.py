@@ -14,6 +14,7 @@ from torchnpn.cli.data import data
 from torchnpn.cli.demo import demo
 from torchnpn.cli.errors import OneLineGroup, fail
 from torchnpn.cli.info import info
+from torchnpn.cli.serve import serve
 
 OF_STUDIES = ("bench", "reproduce", "report")  # in the repository's second package
 _ANYTHING = {"ignore_unknown_options": True, "allow_extra_args": True, "help_option_names": []}
@@ -27,7 +28,7 @@ app = typer.Typer(
     rich_markup_mode=None,  # plain help: paragraphs and examples stay as they are written
     pretty_exceptions_enable=False,
 )
-for command in (fit, predict, evaluate, info, demo):
+for command in (fit, predict, evaluate, info, serve, demo):
     app.command()(command)
 app.add_typer(data, name="data")
 

@@ -107,8 +107,15 @@ class Predictive:
         if inside.ndim or not 0 < inside < 1:
             raise ValueError(f"An interval expects a level between 0 and 1, such as 0.9, got {short(level)}.")
         if isinstance(self.distribution, Calibrated):
-            return Interval(*map(self.quantile, self.distribution.central_levels(float(inside))))
-        return Interval(self.quantile((1 - inside) / 2), self.quantile((1 + inside) / 2))
+            return self._between(*self.distribution.central_levels(float(inside)))
+        return self._between(float(1 - inside) / 2, float(1 + inside) / 2)
+
+    def _between(self, low: float, high: float) -> Interval:
+        """Two quantiles of each row, in one search."""
+        twice = self.distribution[np.tile(np.arange(len(self)), 2)]
+        levels = torch.tensor([low, high], dtype=torch.float64).repeat_interleave(len(self))
+        ends = self._array(twice.quantile(levels.unsqueeze(-1).expand(twice.batch_shape)))
+        return Interval(ends[: len(self)], ends[len(self) :])
 
     def pit(self, y: ArrayLike, random_state: Any = 0) -> Array:
         """P(target < y) + v P(target = y), v uniform on [0, 1): uniform where calibrated, for counts and zeros, too."""

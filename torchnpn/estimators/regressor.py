@@ -193,6 +193,13 @@ class NPNRegressor(RegressorMixin, SupervisedEstimator):  # type: ignore[misc]
         self._train_on(self._inputs(X, X_variance), t, weight)
         return self
 
+    def _rows_of_stream(self, X: Any, y: Any, exposure: int | None, first: bool) -> tuple[Any, Array, Array | None]:
+        rest, *exposed = given(X, exposure)
+        return self._checked(rest, _Given(y, *exposed), None, reset=first)
+
+    def _targets_of_stream(self, y: Array) -> Array:
+        return self._learnable(*self._parts(y), self.likelihood_)
+
     def _checked(self, X: Any, y: _Given, sample_weight: Any, reset: bool) -> tuple[Any, Array, Array | None]:
         """As for any target, with log exposures as the last column of y, or with both ends of what is censored."""
         bounds = bounds_of(y.values)

@@ -21,11 +21,11 @@ from torch import Tensor
 from torchnpn.families import crps, quantiles
 from torchnpn.families.mixture import Mixture, mean_and_variance
 from torchnpn.families.parametric import Parametric, float64
+from torchnpn.families.quantile_between import quantile_between
 from torchnpn.families.tails import Tails
 
 Array = NDArray[Any]
 Part = Parametric | Mixture
-_SPACING = 1 << 12  # of a quantile, in float64 numbers: one part in 10¹²
 _TURNS = (1e-9, 1e-6, 1e-4, 0.002, 0.01, 0.03, 0.07, 0.13, 0.2, 0.3, 0.4)  # and as many above ½
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(4)
 _MOST_AT_ONCE = 1_000_000  # draws
@@ -125,7 +125,10 @@ class Calibrated:
         low, high = own.min(0), own.max(0)
         if len(own) == 1:
             return torch.from_numpy(low)
-        found = quantiles.search(self._tails, levels, low, high, discrete=self._is_discrete, spacing=_SPACING)
+        if self._is_discrete:
+            found = quantiles.search(self._tails, levels, low, high, discrete=True)
+        else:
+            found = quantile_between(self._tails, levels, low, high)
         found = np.where(levels == 0, low, np.where(levels == 1, high, np.where(low == high, low, found)))
         return torch.from_numpy(found)
 

@@ -16,6 +16,7 @@ from torchnpn.families.categorical import Categorical
 from torchnpn.families.distribution import Distribution
 from torchnpn.families.gaussian import Gaussian
 from torchnpn.families.parametric import Parametric
+from torchnpn.families.quantile_between import quantile_between
 from torchnpn.families.tails import Array, Tails
 from torchnpn.finite import clamped
 from torchnpn.metrics import normal_mixture_crps
@@ -23,7 +24,6 @@ from torchnpn.moments import Moments
 
 _TURNS = (0.01, 0.5, 0.99, 1 - 1e-4, 1 - 1e-7)  # where a distribution function turns; the upper tail may be long
 _LOWER_TURNS = (1e-7, 1e-4)  # of variables of any sign, whose lower tail may be long, too
-_SPACING = 1 << 12  # of a quantile, in float64 numbers: one part in 10¹²
 
 
 @dataclass(frozen=True, eq=False)
@@ -94,14 +94,11 @@ class Mixture:
         levels = torch.as_tensor(q, dtype=torch.float64).cpu()
         levels = levels.expand(own.shape[1:])
         low, high = own.amin(0), own.amax(0)
-        found = quantiles.search(
-            self.tails,
-            levels.numpy(),
-            low.double().cpu().numpy(),
-            high.double().cpu().numpy(),
-            discrete=self.members.support.is_discrete,
-            spacing=_SPACING,
-        )
+        place = levels.numpy(), _float64(low), _float64(high)
+        if self.members.support.is_discrete:
+            found = quantiles.search(self.tails, *place, discrete=True)
+        else:
+            found = quantile_between(self.tails, *place)
         value = clamped(torch.as_tensor(found, device=own.device), own.dtype)
         at_end = ((levels == 0) | (levels == 1)).to(own.device)  # there the ends may be infinite
         return torch.where(at_end, torch.where(levels.to(own.device) == 0, low, high), value)

@@ -24,7 +24,6 @@ def search(
     high: Array | float = _MOST,
     *,
     discrete: bool = False,
-    spacing: int = 0,
 ) -> Array:
     """The smallest y in [low, high] with P(x ≤ y) ≥ q, or `high` if there is none.
 
@@ -35,22 +34,21 @@ def search(
         low: The least value.
         high: The largest value.
         discrete: Whether only whole numbers count, as the ends then are; tails are asked at whole numbers only.
-        spacing: How many floating-point numbers too large the answer may be: 2^12 are one part in 10¹².
     """
     upper = q > 0.5
-    first, last = (_place(np.array(np.broadcast_to(np.clip(end, -_MOST, _MOST), q.shape))) for end in (low, high))
+    first, last = (place_of(np.array(np.broadcast_to(np.clip(end, -_MOST, _MOST), q.shape))) for end in (low, high))
     for _ in range(_STEPS):
-        if (last - spacing <= first).all():
+        if (last <= first).all():
             break
         middle = (first >> 1) + (last >> 1) + (first & last & 1)  # their sum would overflow
-        y = _number(middle)
+        y = number_at(middle)
         y = np.floor(y) if discrete else y
         below, above = tails(y)
         reached = np.where(upper, above <= 1 - q, below >= q)
-        last = np.where(reached, _place(y), last)
-        first = np.where(reached, first, _place(y + 1) if discrete else middle + 1)
+        last = np.where(reached, place_of(y), last)
+        first = np.where(reached, first, place_of(y + 1) if discrete else middle + 1)
         first = np.where(reached | (first > middle), first, middle + 1)  # y + 1 = y for large counts
-    y = _number(last)
+    y = number_at(last)
     return np.floor(y) if discrete else y
 
 
@@ -65,14 +63,14 @@ def cantelli(mean: Array, std: Array, q: Array) -> tuple[Array, Array]:
         return np.floor(np.clip(low * (1 - _ROOM) - 1, 0, _MOST)), np.ceil(np.clip(high * (1 + _ROOM) + 1, 0, _MOST))
 
 
-def _place(y: Array) -> Array:
+def place_of(y: Array) -> Array:
     """The place of float64 numbers in their order, as int64."""
     bits = (y + 0.0).view(np.int64)  # + 0: one zero only
     place: Array = bits ^ ((bits >> 63) & np.int64(2**63 - 1))
     return place
 
 
-def _number(place: Array) -> Array:
-    """The number at a place: the inverse of `_place`."""
+def number_at(place: Array) -> Array:
+    """The number at a place: the inverse of `place_of`."""
     number: Array = (place ^ ((place >> 63) & np.int64(2**63 - 1))).view(np.float64)
     return number

@@ -107,6 +107,17 @@ def text(name: str, value: Any) -> str:
     return value
 
 
+def one_of(words: Iterable[str]) -> Check:
+    """One of some words."""
+
+    def check(name: str, value: Any) -> str:
+        if value not in words:
+            raise ValueError(f"{name} should be one of {', '.join(words)}, got {shown(value)}")
+        return str(value)
+
+    return check
+
+
 def entries(name: str, value: Any) -> list[Any]:
     """A JSON list."""
     if not isinstance(value, list):

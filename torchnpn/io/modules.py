@@ -45,7 +45,9 @@ def describe(module: Module | None, path: str = "", depth: int = 0) -> dict[str,
             f"A model file takes the modules of npn.nn and npn.likelihoods, got {kind.__module__}.{kind.__qualname__}"
             f"{where}. Save the weights alone, torch.save(network.state_dict(), path), and build the network in code."
         )
-    return {"type": kind.__name__, **{name: argument.read(module) for name, argument in ARGUMENTS[kind].items()}}
+    values, later = {name: argument.read(module) for name, argument in ARGUMENTS[kind].items()}, _later(kind)
+    said = {name: value for name, value in values.items() if name not in later or value != later[name]}
+    return {"type": kind.__name__, **said}
 
 
 def build(description: Any, tensors: Mapping[str, Tensor]) -> Module:
@@ -130,7 +132,7 @@ def _made(description: Any, depth: int) -> Module:
     if kind is nn.Sequential:
         return _sequential(description, depth)
     table = ARGUMENTS[kind]
-    description = checks.with_keys(name, {**getattr(kind, "later", {}), **description}, ("type", *table))
+    description = checks.with_keys(name, {**_later(kind), **description}, ("type", *table))
     arguments = {key: argument.check(f"{name}'s {key}", description[key]) for key, argument in table.items()}
     if kind is likelihoods.Direct:
         arguments |= _known_constants(arguments["family"], arguments.pop("known"))
@@ -141,6 +143,12 @@ def _made(description: Any, depth: int) -> Module:
         made = kind(**arguments)
     check_activation(name, made)
     return made
+
+
+def _later(kind: type[Module]) -> Mapping[str, Any]:
+    """Arguments that early files lack, which say no more than these values do: files go on to leave them out."""
+    later: Mapping[str, Any] = getattr(kind, "later", {})
+    return later
 
 
 def _sequential(description: Any, depth: int) -> nn.Sequential:

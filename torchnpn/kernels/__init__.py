@@ -18,9 +18,10 @@ from torchnpn.kernels.choose import has_triton
 from torchnpn.kernels.cpu import gaussian_linear
 from torchnpn.kernels.cpu import linear as cpu_linear
 from torchnpn.kernels.cpu import relu as cpu_relu
+from torchnpn.kernels.cpu import tied as cpu_tied
 from torchnpn.kernels.precision import current, precision, tf32
 from torchnpn.maps import check_linear, plain_linear
-from torchnpn.moments import Moments, check_variance
+from torchnpn.moments import Moments, TiedMoments, check_variance
 from torchnpn.sparse import SparseBatch
 
 __all__ = [
@@ -55,6 +56,8 @@ def layer(a: Moments | SparseBatch, weight: Random, bias: Random | None, average
     """a Wᵀ + b for random parameters W and b; with `averages`, each row of W is divided by the sum of its means."""
     if weight.family is not families.Gaussian:
         return linear(a, _moments(weight, averages), None if bias is None else bias.moments)
+    if weight.posterior == "tied":
+        return linear(a, weight.tied_moments, None if bias is None else bias.moments)
     W, b = weight.free, None if bias is None else bias.free
     kernel = choose.gaussian_layer(a, W, b)
     if kernel == "sparse":
@@ -117,16 +120,16 @@ def _moments(weight: Random, averages: bool) -> Moments:
 # Twins of the maps ---------------------------------------------------------------------------------------------------
 
 
-def linear(a: Moments | SparseBatch, W: Moments, b: Moments | None = None) -> Moments:
+def linear(a: Moments | SparseBatch, W: Moments | TiedMoments, b: Moments | None = None) -> Moments:
     """`maps.linear`; also of sparse rows."""
     return _linear(choose.linear(a, W, b), a, W, b)
 
 
-def _linear(kernel: choose.Kernel, a: Any, W: Moments, b: Moments | None) -> Moments:
+def _linear(kernel: choose.Kernel, a: Any, W: Moments | TiedMoments, b: Moments | None) -> Moments:
     if kernel == "sparse":
         return sparse.linear(a, W, b)
     if kernel == "cpu":
-        return cpu_linear.linear(a, W, b)
+        return cpu_tied.linear(a, W, b) if isinstance(W, TiedMoments) else cpu_linear.linear(a, W, b)
     if kernel == "triton":
         return _by_triton(a, W, b)
     if not isinstance(a, Moments):  # sparse rows of scipy

@@ -24,6 +24,7 @@ from torchnpn.sparse import SparseBatch
 COMPILING = "torch.compile traces the plain maps"
 _NOT_MOMENTS = "the input is not dense moments"
 _TRANSFORMED = "a torch.func transform is at work"
+TIED = "the weights have tied standard deviations"
 _NO_VARIANCE = "the weights or biases have no variance of their own shape"
 
 
@@ -50,7 +51,7 @@ def gaussian_layer(a: Any, W: Sequence[Tensor], b: Sequence[Tensor] | None) -> K
 
 
 def linear(a: Any, W: Sequence[Tensor | None], b: Sequence[Tensor | None] | None) -> Kernel:
-    """The kernel of a linear map; the second tensors of W and b are variances, or whatever has their shape."""
+    """The kernel of a linear map; what follows the means in W and b are variances, or whatever has their shapes."""
     if isinstance(a, SparseBatch):
         return "sparse"
     if W[0].is_cuda and why_not_triton_linear(a, W, b) is None:  # type: ignore[union-attr]
@@ -74,13 +75,13 @@ def why_not_cpu_linear(a: Any, W: Sequence[Tensor | None], b: Sequence[Tensor | 
         return COMPILING
     if not isinstance(a, Moments) or not isinstance(a.mean, Tensor):
         return _NOT_MOMENTS
-    mean, spread = W
+    mean, *spread = W
     assert mean is not None
     if a.mean.dim() != 2 or mean.dim() != 2:
         return "the input is not a matrix, or the layer has replicas"
     if torch.is_autocast_enabled("cpu"):
         return "autocast is on"
-    if spread is None or spread.shape != mean.shape or not _are_biases(b, mean):
+    if not _are_spreads(spread, mean) or not _are_biases(b, mean):
         return _NO_VARIANCE
     for t in (*a, *W, *(b or ())):
         if t is None:
@@ -90,6 +91,12 @@ def why_not_cpu_linear(a: Any, W: Sequence[Tensor | None], b: Sequence[Tensor | 
         if t.dtype != mean.dtype:
             return "tensors are of different types"
     return _TRANSFORMED if is_transforming() else None
+
+
+def _are_spreads(spread: Sequence[Tensor | None], W: Tensor) -> bool:
+    """Whether there is a variance, or its logarithm, for each weight: in one tensor, or as the product of two."""
+    shapes = [t.shape for t in spread if t is not None]
+    return len(shapes) == len(spread) and torch.broadcast_shapes(*shapes) == W.shape
 
 
 def _are_biases(b: Sequence[Tensor | None] | None, W: Tensor) -> bool:
@@ -139,9 +146,11 @@ def why_not_triton_linear(a: Any, W: Sequence[Tensor | None], b: Sequence[Tensor
         return _NOT_MOMENTS
     if (reason := why_not_triton(*a, *W, *(b or ()))) is not None:
         return reason
-    (mean, spread), shape = W, a.mean.shape
+    (mean, *spread), shape = W, a.mean.shape
     assert mean is not None
-    if spread is None or spread.shape != mean.shape or not _are_biases(b, mean):
+    if len(spread) > 1:
+        return TIED
+    if not _are_spreads(spread, mean) or not _are_biases(b, mean):
         return _NO_VARIANCE
     if len(shape) < 2 or shape[:-2] not in ((), mean.shape[:-2]) or shape[-1] != mean.shape[-1]:
         return "the input is not a matrix for all replicas, or one for each"

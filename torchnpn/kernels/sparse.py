@@ -13,14 +13,16 @@ from torch.nn import functional
 from torchnpn.finite import entering, exp
 from torchnpn.kernels.choose import why_not_triton_sparse
 from torchnpn.maps import careful_linear, may_look, saturated_sum
-from torchnpn.moments import Moments
+from torchnpn.moments import Moments, TiedMoments
 from torchnpn.sparse import SparseBatch
 
 
-def linear(x: SparseBatch, W: Moments, b: Moments | None = None) -> Moments:
+def linear(x: SparseBatch, W: Moments | TiedMoments, b: Moments | None = None) -> Moments:
     """Moments of o = x Wᵀ + b for known sparse rows x (paper, Eqs. 1-2); x has no gradient.
 
-        o_m = x W_mᵀ + b_m,    o_s = x² W_sᵀ + b_s.
+        o_m = x W_mᵀ + b_m,    o_s = x² W_sᵀ + b_s,
+
+    where tied variances W_s = r cᵀ make o_s = (x² c) rᵀ + b_s.
 
     Args:
         x: Rows (*replicas, batch, in_features); replica dimensions may be left out, to be shared.
@@ -31,16 +33,22 @@ def linear(x: SparseBatch, W: Moments, b: Moments | None = None) -> Moments:
         Output moments (*replicas, batch, out_features); gradients to W are dense, and the same in every run.
     """
     _check(x, W.mean, b)
-    if W.variance is not None and why_not_triton_sparse(x, W.mean) is None:
+    if isinstance(W, Moments) and W.variance is not None and why_not_triton_sparse(x, W.mean) is None:
         from torchnpn.kernels.triton import sparse
 
         return _add(Moments(*sparse.products(x.columns, x.values, W.mean, W.variance)), b)
-    W = Moments(entering(W.mean), None if W.variance is None else entering(W.variance))
-    o_m = _bags(x, x.values, W.mean)
-    o = Moments(o_m, None if W.variance is None else _bags(x, x.values**2, W.variance))
+    W = type(W)(*(None if part is None else entering(part) for part in W))  # type: ignore[arg-type]
+    o = Moments(_bags(x, x.values, W.mean), _variance(x, W))
     if may_look(Moments(x.values), W) and not _is_sound(x, o) and careful_linear.can_help(x.values, *W):
-        o = careful_linear.linear(Moments(x.dense()), W)
+        o = careful_linear.linear(Moments(x.dense()), Moments(W.mean, W.variance))
     return _add(o, b)
+
+
+def _variance(x: SparseBatch, W: Moments | TiedMoments) -> Tensor | None:
+    """x² W_sᵀ."""
+    if isinstance(W, TiedMoments):
+        return _bags(x, x.values**2, W.by_input) * W.by_output.mT
+    return None if W.variance is None else _bags(x, x.values**2, W.variance)
 
 
 def _is_sound(x: SparseBatch, o: Moments) -> bool:

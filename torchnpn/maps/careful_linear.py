@@ -16,7 +16,7 @@ from torch import Tensor
 from torchnpn._torch import is_transformed
 from torchnpn.finite import cast, finite
 from torchnpn.maps.once import once_differentiable
-from torchnpn.moments import Moments
+from torchnpn.moments import Moments, TiedMoments
 
 once = once_differentiable("linear of numbers whose products overflow", "Scale the inputs or the weights down.")
 _TERMS = 2.0**-24  # sums of up to 2²⁴ numbers stay finite if each is scaled by this
@@ -40,19 +40,19 @@ def can_help(*tensors: Tensor | None) -> bool:
     return all(bool(tensor.isfinite().all()) for tensor in tensors if tensor is not None)
 
 
-def is_moderate(a: Moments, W: Moments, b: Moments | None) -> bool:
+def is_moderate(a: Moments, W: Moments | TiedMoments, b: Moments | None) -> bool:
     """Whether no sum of products, in values or gradients, comes near the largest number. Looks at values: for CPUs."""
     A, V = (_largest_square(x) for x in (a, W))
     terms = 8 * (a.mean.numel() + W.mean.numel())
     return terms * max(A * V, A, V, 0.0 if b is None else _largest_square(b)) < torch.finfo(a.mean.dtype).max
 
 
-def _largest_square(x: Moments) -> float:
+def _largest_square(x: Moments | TiedMoments) -> float:
     if x.mean.numel() == 0:
         return 0.0
     low, high = x.mean.detach().aminmax()
-    variance = 0.0 if x.variance is None or x.variance.numel() == 0 else x.variance.detach().amax().item()
-    return max(low.item() * low.item(), high.item() * high.item(), variance)
+    largest = [part.detach().amax().item() for part in x[1:] if part is not None and part.numel()]
+    return max(low.item() * low.item(), high.item() * high.item(), *largest, math.prod(largest) if largest else 0.0)
 
 
 def linear(a: Moments, W: Moments) -> Moments:

@@ -75,6 +75,9 @@ __all__ = [
 from torchnpn.nn.activation import ACTIVATIONS as ACTIVATIONS
 from torchnpn.nn.chain import Chain as Chain
 from torchnpn.nn.chain import chain_of as chain_of
+from torchnpn.nn.coordinates import POSTERIORS as POSTERIORS
+from torchnpn.nn.coordinates import Posterior as Posterior
+from torchnpn.nn.coordinates import default_posterior as default_posterior
 from torchnpn.nn.ensemble import Ensemble as Ensemble
 from torchnpn.nn.ensemble import leading as leading
 from torchnpn.nn.ensemble import side_by_side as side_by_side

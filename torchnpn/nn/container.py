@@ -20,6 +20,7 @@ from torchnpn.kernels import choose
 from torchnpn.moments import Moments, check_variance
 from torchnpn.nn.activation import ACTIVATIONS
 from torchnpn.nn.chain import Chain, chain_of, fused_activation
+from torchnpn.nn.coordinates import Posterior
 from torchnpn.nn.inputs import as_moments
 from torchnpn.nn.linear import Linear
 from torchnpn.nn.neurons import Bernoulli, Power, Saturating
@@ -200,6 +201,7 @@ def mlp(
     dropout: float = 0.0,
     *,
     output_family: str | type[ExponentialFamily] | None = None,
+    posterior: Posterior | None = None,
     replicas: tuple[int, ...] = (),
     generator: torch.Generator | None = None,
 ) -> Sequential:
@@ -213,6 +215,7 @@ def mlp(
         dropout: Probability of dropping a hidden unit in training.
         output_family: Family of the last layer's weights; by default that of the others. `"gaussian"` gives outputs of
             either sign, for classes.
+        posterior: Of Gaussian weights, "mean_field" or "tied"; see `Linear`.
         replicas: Leading dimensions for independent copies.
         generator: Source of the initial values.
     """
@@ -226,8 +229,9 @@ def mlp(
     for i, (n_in, n_out) in enumerate(itertools.pairwise(sizes)):
         hidden = i < len(sizes) - 2
         scale = gain if hidden and weights is Gaussian and neurons is Gaussian else 1.0
+        family = weights if hidden else last
         layers.append(
-            Linear(n_in, n_out, family=weights if hidden else last, gain=scale, replicas=replicas, generator=generator)
+            Linear(n_in, n_out, True, family, gain=scale, posterior=posterior, replicas=replicas, generator=generator)
         )
         if hidden:
             layers.append(_activation(neurons, activation))

@@ -44,7 +44,8 @@ def _kernel(part: nn.Module, a: Any) -> str:
         return "sparse products of scipy"
     a = as_moments(a)
     if isinstance(part, Linear):
-        W, b = part.weight.moments, None if part.bias is None else part.bias.moments
+        W = part.weight.tied_moments if part.posterior == "tied" else part.weight.moments
+        b = None if part.bias is None else part.bias.moments
         cpu, triton = choose.why_not_cpu_linear(a, W, b), choose.why_not_triton_linear(a, W, b)
     else:
         cpu, triton = choose.why_not_cpu_relu(a), choose.why_not_triton_activation(a)

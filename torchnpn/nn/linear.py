@@ -14,6 +14,7 @@ from torch.distributions import constraints
 from torchnpn import families, kernels
 from torchnpn.families import ExponentialFamily, Gaussian
 from torchnpn.moments import Moments
+from torchnpn.nn.coordinates import Posterior, default_posterior
 from torchnpn.nn.inputs import as_moments
 from torchnpn.nn.parameter import RandomParameter, initial_moments
 
@@ -30,13 +31,18 @@ class Linear(nn.Module):
         bias: Whether to add a random bias, of the same family as the weights.
         family: Family of the weights, by class or name.
         gain: Factor on the initial means; √2 suits ReLU-like activations.
+        posterior: "mean_field", a standard deviation for each weight; or "tied" for Gaussian weights, whose standard
+            deviations are then an outer product, std_ij = r_i c_j: half the numbers to learn, and a matrix product
+            less. By default what `nn.default_posterior` says.
         replicas: Leading dimensions: independent copies of the layer, computed at once.
         generator: Source of the initial values.
     """
 
     arguments: ClassVar[Mapping[str, Any]] = {
         "in_features": int, "out_features": int, "bias": bool, "family": ExponentialFamily, "replicas": tuple,
+        "posterior": Posterior,
     }  # fmt: skip
+    later: ClassVar[Mapping[str, Any]] = {"posterior": "mean_field"}
 
     def __init__(
         self,
@@ -46,6 +52,7 @@ class Linear(nn.Module):
         family: str | type[ExponentialFamily] = "gaussian",
         *,
         gain: float = 1.0,
+        posterior: Posterior | None = None,
         replicas: tuple[int, ...] = (),
         generator: torch.Generator | None = None,
     ) -> None:
@@ -59,7 +66,8 @@ class Linear(nn.Module):
         weight = initial_moments(family, (*replicas, out_features, in_features), in_features, generator)
         if gain != 1.0 and not self.averages:
             weight = gain * weight
-        self.weight = RandomParameter(family, weight, in_dims=1)
+        posterior = default_posterior(family) if posterior is None else posterior
+        self.weight = RandomParameter(family, weight, in_dims=1, posterior=posterior)
         self.bias: RandomParameter | None = None
         if bias and not self.averages:
             initial = _initial_bias(family, (*replicas, out_features), in_features, generator)
@@ -87,7 +95,7 @@ class Linear(nn.Module):
             for ours, values in ((layer.weight, linear.weight), (layer.bias, linear.bias)):
                 if ours is not None:
                     ours.free[0].copy_(values)
-                    ours.free[1].fill_(math.log(std))
+                    ours.fill_std_(std)
         return layer
 
     def _load_from_state_dict(self, state_dict: dict[str, Any], prefix: str, *args: Any) -> None:
@@ -100,8 +108,8 @@ class Linear(nn.Module):
                     f"{prefix}{name} is a tensor of a torch.nn.Linear, with values of either sign: load it into a "
                     f"Linear of Gaussian weights, not of {ours.family.__name__} ones."
                 )
-            state_dict[f"{prefix}{name}.mean"] = state_dict.pop(prefix + name)
-            state_dict[f"{prefix}{name}.log_std"] = ours.free[1].detach().clone()
+            values = state_dict.pop(prefix + name), *(log_std.detach().clone() for log_std in ours.free[1:])
+            state_dict |= {f"{prefix}{name}.{part}": one for part, one in zip(ours.names, values, strict=True)}
         super()._load_from_state_dict(state_dict, prefix, *args)
 
     @property
@@ -113,6 +121,11 @@ class Linear(nn.Module):
     def replicas(self) -> tuple[int, ...]:
         """Leading dimensions of weights and biases."""
         return self.weight.replicas
+
+    @property
+    def posterior(self) -> Posterior:
+        """That of the weights."""
+        return self.weight.posterior
 
     def forward(self, a: Moments | Tensor) -> Moments:  # (*replicas, batch, in) -> (*replicas, batch, out)
         return kernels.layer(as_moments(a), self.weight, self.bias, self.averages)
@@ -132,24 +145,30 @@ class MeanAndNoise(nn.Module):
     Args:
         in_features: Number of features.
         targets: Number of targets.
+        posterior: Of the weights of both layers; see `Linear`.
         replicas: Leading dimensions: independent copies of the layer, computed at once.
         generator: Source of the initial values.
     """
 
-    arguments: ClassVar[Mapping[str, Any]] = {"in_features": int, "targets": int, "replicas": tuple}
+    arguments: ClassVar[Mapping[str, Any]] = {
+        "in_features": int, "targets": int, "replicas": tuple, "posterior": Posterior,
+    }  # fmt: skip
+    later: ClassVar[Mapping[str, Any]] = {"posterior": "mean_field"}
 
     def __init__(
         self,
         in_features: int,
         targets: int = 1,
         *,
+        posterior: Posterior | None = None,
         replicas: tuple[int, ...] = (),
         generator: torch.Generator | None = None,
     ) -> None:
         super().__init__()
         self.in_features, self.targets = in_features, targets
-        self.mean = Linear(in_features, targets, replicas=replicas, generator=generator)
-        self.noise = Linear(in_features, targets, replicas=replicas, generator=generator)
+        common: dict[str, Any] = {"posterior": posterior, "replicas": replicas, "generator": generator}
+        self.mean = Linear(in_features, targets, **common)
+        self.noise = Linear(in_features, targets, **common)
         with torch.no_grad():
             self.noise.weight.free[0].zero_()
 
@@ -162,6 +181,11 @@ class MeanAndNoise(nn.Module):
     def replicas(self) -> tuple[int, ...]:
         """Leading dimensions of weights and biases."""
         return self.mean.replicas
+
+    @property
+    def posterior(self) -> Posterior:
+        """That of the weights."""
+        return self.mean.posterior
 
     def forward(self, a: Moments | Tensor) -> Moments:  # (*replicas, batch, in) -> (*replicas, batch, 2 · targets)
         a = as_moments(a)

@@ -1,22 +1,9 @@
-"""Random parameters: tensors of free numbers, and the family they stand for.
-
-A family is learnt in coordinates in which every real number is allowed and a step of one size means about the same
-everywhere:
-
-| values            | free tensors                | mean, variance                                        |
-|-------------------|-----------------------------|-------------------------------------------------------|
-| any real number   | `mean`, `log_std`           | mean, exp(2 log_std)                                  |
-| positive          | `log_mean`, `log_cv`        | exp(log_mean), (mean · exp(log_cv))²                  |
-| counts            | `log_mean`, `log_cv`        | exp(log_mean), mean + (mean · exp(log_cv))²           |
-| between 0 and 1   | `logit_mean`, `logit_spread`| σ(logit_mean), mean (1 - mean) σ(logit_spread)        |
-| one parameter     | `log_…`, `logit_…` or itself| those of the family                                   |
-"""
+"""Random parameters: tensors of free numbers (see `coordinates`), and the family they stand for."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import MISSING, fields
 from typing import Any, NamedTuple
 
 import torch
@@ -26,80 +13,10 @@ from torch.distributions import constraints
 from torchnpn import families
 from torchnpn._torch import version
 from torchnpn.families import ExponentialFamily
-from torchnpn.finite import entering, exp, largest_log, saturated
+from torchnpn.finite import entering, largest_log
 from torchnpn.kernels import choose
-from torchnpn.moments import Moments
-
-
-class Coordinates(NamedTuple):
-    """How free tensors become moments and back."""
-
-    names: tuple[str, ...]
-    moments: Callable[..., Moments]
-    free: Callable[[Moments], tuple[Tensor, ...]]
-
-
-_REAL = Coordinates(
-    ("mean", "log_std"),
-    lambda mean, log_std: Moments(mean, exp(2 * log_std)),
-    lambda x: (x.mean, 0.5 * x.variance.log()),  # type: ignore[union-attr]
-)
-
-
-def _positive_moments(log_mean: Tensor, log_cv: Tensor) -> Moments:
-    return Moments(exp(log_mean), exp(2 * (log_mean + log_cv)))
-
-
-_POSITIVE = Coordinates(
-    ("log_mean", "log_cv"),
-    _positive_moments,
-    lambda x: (x.mean.log(), 0.5 * x.variance.log() - x.mean.log()),  # type: ignore[union-attr]
-)
-
-
-def _count_moments(log_mean: Tensor, log_cv: Tensor) -> Moments:
-    rate = _positive_moments(log_mean, log_cv)
-    return Moments(rate.mean, saturated(rate.mean + rate.variance))  # type: ignore[operator]
-
-
-_COUNT = Coordinates(
-    ("log_mean", "log_cv"),
-    _count_moments,
-    lambda x: _POSITIVE.free(Moments(x.mean, x.variance - x.mean)),  # type: ignore[operator]
-)
-
-
-def _unit_moments(logit_mean: Tensor, logit_spread: Tensor) -> Moments:
-    mean = logit_mean.sigmoid()
-    return Moments(mean, mean * (1 - mean) * logit_spread.sigmoid())
-
-
-_UNIT = Coordinates(
-    ("logit_mean", "logit_spread"),
-    _unit_moments,
-    lambda x: (x.mean.logit(), (x.variance / (x.mean * (1 - x.mean))).logit()),  # type: ignore[operator, arg-type]
-)
-
-
-def _one_parameter(family: type[ExponentialFamily]) -> Coordinates:
-    """A family with a single field: that field, freed by log or logit."""
-    (name,) = (field.name for field in fields(family) if field.default is MISSING)
-    transform = torch.distributions.transform_to(family.domain[0].constraint)
-    prefix = {constraints.real: "", constraints.unit_interval: "logit_"}.get(family.domain[0].constraint, "log_")
-    constants = [field.default for field in fields(family) if field.default is not MISSING]
-    return Coordinates(
-        (prefix + name,),
-        lambda free: family.unchecked(exp(free) if prefix == "log_" else transform(free), *constants).moments,
-        lambda x: (transform.inv(getattr(family.project(x), name)),),
-    )
-
-
-def coordinates(family: type[ExponentialFamily]) -> Coordinates:
-    """The coordinates in which `family` is learnt, by its number of parameters and its support."""
-    if sum(field.default is MISSING for field in fields(family)) == 1:
-        return _one_parameter(family)
-    by_support = {constraints.real: _REAL, constraints.unit_interval: _UNIT, constraints.nonnegative_integer: _COUNT}
-    return by_support.get(family.support, _POSITIVE)
+from torchnpn.moments import Moments, TiedMoments
+from torchnpn.nn.coordinates import Posterior, check_posterior, coordinates, tied_moments
 
 
 def initial_moments(
@@ -148,7 +65,8 @@ class RandomParameter(nn.Module):
         out_dims: How many dimensions belong to the outputs of a layer.
         in_dims: How many of the last dimensions belong to its inputs, over which the layer sums; none for a bias. By
             default all that are left, so that there are no replicas.
-        posterior: What the weights of one tensor know of each other: "mean_field" for nothing.
+        posterior: "mean_field" for a standard deviation of each weight; "tied" for Gaussian weights whose standard
+            deviations are an outer product, std_ij = r_i c_j of a number for each output and one for each input.
     """
 
     def __init__(
@@ -157,28 +75,32 @@ class RandomParameter(nn.Module):
         initial: Moments,
         out_dims: int = 1,
         in_dims: int | None = None,
-        posterior: str = "mean_field",
+        posterior: Posterior = "mean_field",
     ) -> None:
         super().__init__()
-        if posterior != "mean_field":
-            raise ValueError(f'RandomParameter expects posterior="mean_field", got {posterior!r}.')
         self.family = families.resolve(family)
         if not initial.mean.is_meta:  # a place holder for values to come
             self.family.check_moments(initial)
         dims = initial.mean.dim()
         self.out_dims = min(out_dims, dims)
         self.in_dims = dims - self.out_dims if in_dims is None else in_dims
+        check_posterior(posterior, self.family, self.in_dims)
         self.posterior = posterior
-        self._coordinates = coordinates(self.family)
-        for name, value in zip(self._coordinates.names, self._coordinates.free(initial), strict=True):
+        self._coordinates = coordinates(self.family, posterior)
+        for name, value in zip(self.names, self._coordinates.free(initial), strict=True):
             self.register_parameter(name, nn.Parameter(value.detach().clone()))
         self._cache: dict[str, _Cached] = {}
         self._workspaces: dict[str, Tensor] = {}
 
     @property
+    def names(self) -> tuple[str, ...]:
+        """Names of the free tensors."""
+        return self._coordinates.names
+
+    @property
     def free(self) -> list[Tensor]:
         """The free tensors, in the order of their names."""
-        return [getattr(self, name) for name in self._coordinates.names]
+        return [getattr(self, name) for name in self.names]
 
     @property
     def moments(self) -> Moments:
@@ -195,6 +117,25 @@ class RandomParameter(nn.Module):
     def _moments(self) -> Moments:
         return self._coordinates.moments(*map(entering, self.free))
 
+    @property
+    def tied_moments(self) -> TiedMoments:
+        """For tied posteriors: the mean, and the factors of the variance; cached as `moments` are."""
+        if torch.compiler.is_compiling():
+            return self._tied_moments()
+        tied: TiedMoments = self.cached("tied moments", self._tied_moments)
+        return tied
+
+    def _tied_moments(self) -> TiedMoments:
+        return tied_moments(*map(entering, self.free))
+
+    @torch.no_grad()
+    def fill_std_(self, std: float) -> None:
+        """Give all Gaussian variables this standard deviation."""
+        first, *others = self.free[1:]
+        first.fill_(math.log(std))
+        for other in others:
+            other.zero_()
+
     def cached(self, name: str, compute: Callable[[], Any]) -> Any:
         """What `compute` makes of the free tensors, cached under a name as `moments` are."""
         free = self.free
@@ -208,12 +149,12 @@ class RandomParameter(nn.Module):
 
     @property
     def is_plain_on_cpu(self) -> bool:
-        """Whether this is a Gaussian parameter on a CPU, neither traced nor transformed: for `detached_moments`."""
-        return choose.is_plain_gaussian_on_cpu(self.family, self.free)
+        """Whether this is a mean-field Gaussian on a CPU, neither traced nor transformed: for `detached_moments`."""
+        return self.posterior == "mean_field" and choose.is_plain_gaussian_on_cpu(self.family, self.free)
 
     @property
     def detached_moments(self) -> Moments:
-        """For Gaussian parameters: the mean itself, and the variance without a graph, always in the same memory."""
+        """For mean-field Gaussians: the mean itself, and the variance without a graph, always in the same memory."""
         self._cache.clear()
         log_std = self.free[1].detach()
         place = self.workspace("variance", log_std.shape, log_std.dtype)
@@ -254,7 +195,8 @@ class RandomParameter(nn.Module):
 
     def __setstate__(self, state: dict[str, object]) -> None:
         super().__setstate__(state)
-        self._coordinates = coordinates(self.family)
+        self._coordinates = coordinates(self.family, self.posterior)
 
     def extra_repr(self) -> str:
-        return f"{self.family.__name__.lower()}, shape={tuple(self.shape)}"
+        tied = ", tied" if self.posterior == "tied" else ""
+        return f"{self.family.__name__.lower()}, shape={tuple(self.shape)}{tied}"

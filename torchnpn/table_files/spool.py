@@ -46,3 +46,11 @@ def spooled(path: Path) -> IO[bytes]:
         start = source.read(_CHUNK)
     file.flush()
     return cast(IO[bytes], file)
+
+
+def kept(content: bytes) -> IO[bytes]:
+    """A text file in a temporary file, likewise."""
+    file = tempfile.NamedTemporaryFile(prefix="npn-", suffix=".csv")  # noqa: SIM115  # its user closes it
+    file.write(content)
+    file.flush()
+    return cast(IO[bytes], file)

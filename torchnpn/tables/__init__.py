@@ -9,7 +9,8 @@ from torchnpn.tables.evaluation import (
     marginal_outcome,
     outcome,
 )
-from torchnpn.tables.learning import Data, fit_estimator, read_data
+from torchnpn.tables.large import Large, fit_large, read_large
+from torchnpn.tables.learning import MOST_ROWS, Data, fit_estimator, read_data
 from torchnpn.tables.model import TableModel, uncertainty
 from torchnpn.tables.record import Figure, Record, is_worse, nll_of, people_read
 from torchnpn.tables.rows import Rows, load_rows, rows_to_keep, split_rows
@@ -23,15 +24,18 @@ from torchnpn.tables.target import (
     find_kind,
     make_target,
     marginal,
+    marginal_moments,
 )
 
 __all__ = [
     "CLASS",
+    "MOST_ROWS",
     "ClassOutcome",
     "Data",
     "FarOutside",
     "Figure",
     "Kind",
+    "Large",
     "LeftOut",
     "NumberOutcome",
     "Outcome",
@@ -46,16 +50,19 @@ __all__ = [
     "find_kind",
     "find_schema",
     "fit_estimator",
+    "fit_large",
     "is_worse",
     "join_outcomes",
     "load_rows",
     "make_target",
     "marginal",
+    "marginal_moments",
     "marginal_outcome",
     "nll_of",
     "outcome",
     "people_read",
     "read_data",
+    "read_large",
     "rows_to_keep",
     "split_rows",
     "uncertainty",

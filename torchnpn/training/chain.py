@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from torchnpn._cuda import SideStream
 from torchnpn._torch import has_hooks
 from torchnpn.families import Gaussian
-from torchnpn.kernels import cpu, has_triton
+from torchnpn.kernels import choose, cpu, has_triton
 from torchnpn.likelihoods import ScaledSoftmax, loss_gradient
 from torchnpn.moments import Moments
 from torchnpn.nn import Chain, Linear, MeanAndNoise, ReLU, Sequential, chain_of, count_replicas
@@ -99,6 +99,8 @@ def small_chain(model: nn.Module) -> SmallChain | str:
             return f"{type(layer).__name__} is not a Gaussian Linear layer with a bias"
         if len(layer.replicas) > 1:
             return "it has replicas along several dimensions"
+        if layer.weight.posterior == "tied":
+            return choose.TIED
     if other := [type(one).__name__ for one in body[1::2] if type(one) is not ReLU]:
         return f"{other[0]} stands where a ReLU is expected"
     return SmallChain(hidden, heads)  # type: ignore[arg-type]

@@ -2,6 +2,9 @@
 
 from npn_studies.experiments import (
     activations,
+    durations,
+    exposure,
+    gaps,
     links,
     links_search,
     mnist,
@@ -39,6 +42,9 @@ EXPERIMENTS: dict[str, Experiment] = {
         topics.EXPERIMENT,
         topics_search.EXPERIMENT,
         tabular.EXPERIMENT,
+        exposure.EXPERIMENT,
+        durations.EXPERIMENT,
+        gaps.EXPERIMENT,
     )
 }
 

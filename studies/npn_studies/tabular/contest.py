@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import torch
+from numpy.typing import NDArray
 
 from npn_studies.tabular import scores
 from npn_studies.tabular.collection import TABLES
@@ -19,6 +20,7 @@ from npn_studies.tabular.rivals import RIVALS, Inputs, Method, Task
 from npn_studies.tabular.rows import NotInstalled, Rows, read, split
 
 METHODS: dict[str, Method] = {"npn": NPN, "npn_best": NPN_BEST, **RIVALS}
+Array = NDArray[Any]
 Figures = dict[str, float]
 
 
@@ -43,17 +45,21 @@ def table(name: str, folder: Path | None) -> Rows:
 
 
 def figures(method: Method, found: Rows, seed: int) -> Figures:
-    """Scores of one split, and seconds."""
-    train, test = split(found, seed)
+    """Scores of one split, and seconds of one core."""
+    return judged(method, found, *split(found, seed), seed)
+
+
+def judged(method: Method, found: Rows, train: Array, test: Array, seed: int) -> Figures:
+    """Scores of the rows `test` by what was learnt from the rows `train`, and seconds of one core."""
     kind = found.table.kind
     rows = [Inputs(found.X[part], found.coded[part], found.categorical) for part in (train, test)]
     task = Task(kind, rows[0], found.y[train], int(found.y.max()) + 1 if kind == "classes" else 0, seed)
-    start = time.perf_counter()
+    start = time.process_time()
     predict = method.fit(task)
-    fitted = time.perf_counter()
+    fitted = time.process_time()
     answer: Any = predict(rows[1])
-    judged = (scores.of_classes if kind == "classes" else scores.of_numbers)(answer, found.y[test])
-    return {**judged, "rows": float(len(found.y)), "fit_s": fitted - start, "predict_s": time.perf_counter() - fitted}
+    told = (scores.of_classes if kind == "classes" else scores.of_numbers)(answer, found.y[test])
+    return {**told, "rows": float(len(found.y)), "fit_s": fitted - start, "predict_s": time.process_time() - fitted}
 
 
 def unfit(method: Method, found: Rows) -> str | None:

@@ -1,6 +1,6 @@
 """Kernels for a CPU: one autograd function for each map, and numpy for training small chains."""
 
-from torchnpn.kernels.cpu import linear, losses, relu
+from torchnpn.kernels.cpu import linear, losses, relu, tied
 from torchnpn.kernels.cpu.chain import Array, Layer, NumpyChain, Rows
 from torchnpn.kernels.cpu.linear import gaussian_linear
 from torchnpn.kernels.cpu.losses import ClosedForm, LossGradient
@@ -16,4 +16,5 @@ __all__ = [
     "linear",
     "losses",
     "relu",
+    "tied",
 ]

@@ -96,7 +96,7 @@ def forward(
     q = a_m * a_m if a_s is None else torch.addcmul(a_s, a_m, a_m)
     o_m, o_s = _product(b_m, a_m, W_m), _product(b_s, q, W_s)
     if a_s is not None:
-        o_s.addmm_(a_s, _squared(W_m).T)
+        o_s.addmm_(a_s, squared(W_m).T)
     if careful_linear.are_finite(o_m, o_s):
         return o_m, o_s
     if not careful_linear.can_help(a_m, a_s, W_m, W_s):
@@ -111,7 +111,7 @@ Tensors = tuple[Tensor | None, ...]  # a_m, a_s, W_m, W_s, g_m, g_s; or gradient
 def backward(known: Tensors, needs: tuple[bool, ...]) -> Tensors:
     """The gradients; None where not needed."""
     gradients = _backward(*known, needs)  # type: ignore[call-arg, arg-type]
-    return gradients if _are_sound(gradients, known) else _careful_backward(known, needs)
+    return gradients if _are_sound(gradients, known) else careful_backward(known, needs)
 
 
 def _are_sound(gradients: Tensors, known: Tensors) -> bool:
@@ -119,7 +119,8 @@ def _are_sound(gradients: Tensors, known: Tensors) -> bool:
     return careful_linear.is_finite(*gradients) or not careful_linear.can_help(*known)
 
 
-def _careful_backward(known: Tensors, needs: tuple[bool, ...]) -> Tensors:
+def careful_backward(known: Tensors, needs: tuple[bool, ...]) -> Tensors:
+    """The same, term by term."""
     dtype = known[2].dtype  # type: ignore[union-attr]
     wide = [None if x is None else x.to(torch.promote_types(dtype, torch.float32)) for x in known]
     careful = *careful_linear.backward(*wide), *(careful_linear.total(g, 0) for g in wide[-2:])  # type: ignore[arg-type]
@@ -140,7 +141,7 @@ def _backward(
         if need_m:
             d_m = (v * a_m).mul_(2).addmm_(g_m, W_m)
         if need_s:
-            d_s = v.addmm_(g_s, _squared(W_m))
+            d_s = v.addmm_(g_s, squared(W_m))
     return d_m, d_s, d_W_m, d_W_s, g_m.sum(0) if need_b_m else None, g_s.sum(0) if need_b_s else None
 
 
@@ -152,7 +153,7 @@ def backward_with_graph(known: Tensors, needs: tuple[bool, ...]) -> Tensors:
     return gradients if _are_sound(gradients, known) else _careful_once(None, *known, needs)
 
 
-_careful_once = careful_linear.once(lambda _, *arguments: _careful_backward(arguments[:-1], arguments[-1]))
+_careful_once = careful_linear.once(lambda _, *arguments: careful_backward(arguments[:-1], arguments[-1]))
 
 
 def _backward_with_graph(
@@ -164,7 +165,7 @@ def _backward_with_graph(
     return g_m @ W_m + 2 * a_m * v, v + g_s @ (W_m * W_m), d_W_m, g_s.T @ q, g_m.sum(0), g_s.sum(0)
 
 
-def _squared(W: Tensor) -> Tensor:
+def squared(W: Tensor) -> Tensor:
     """W², in memory for a moment."""
     return torch.mul(W.detach(), W.detach(), out=_scratch(W))
 
