@@ -27,6 +27,7 @@ from torchnpn.estimators.validation import (
     checked_weight,
 )
 from torchnpn.moments import Moments
+from torchnpn.nn import leading
 from torchnpn.priors import EmpiricalBayes
 from torchnpn.training import RowStream, train
 
@@ -203,15 +204,17 @@ class SupervisedEstimator(NPNEstimator):
         progress: Progress | None = None,
     ) -> stacking.Trained:
         """Networks of one kind, and what they say of the rows that they have left out."""
-        x, t, _ = data
+        x, t, weight = data
+        inputs = self._width if tried.encoded else self._features
+        x = leading(x, inputs)
         folds = stacking.Folds.draw(same, len(tried.kl_weights), self._seed)
         plan = Plan.of(folds.subsets.shape[1], self.batch_size, self.max_epochs, tried.steps)
-        whole = self._new_network(targets, list(tried.units), (tried.members,), plan)
-        self.history_ = self._train(whole, data, plan, progress, kl_weight, folds.subsets)
+        whole = self._new_network(targets, [inputs, *tried.units], (tried.members,), plan)
+        self.history_ = self._train(whole, (x, t, weight), plan, progress, kl_weight, folds.subsets)
         with torch.no_grad():
             observed = self._observed(whole.likelihood)
             logs = observed.log_prob(outputs(whole.network, x), torch.from_numpy(t))  # (members, rows)
-        return stacking.Trained(tried, whole.network, whole.likelihood, folds.left_out(logs.numpy()))
+        return stacking.Trained(tried, inputs, whole.network, whole.likelihood, folds.left_out(logs.numpy()))
 
     def _one(self, rows: int) -> stacking.Candidates:
         """The networks that settings describe."""
