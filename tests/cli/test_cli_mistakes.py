@@ -107,7 +107,7 @@ def test_evaluate_needs_the_target(folder, tmp_path):
     ("args", "words"),
     [
         (["fit", "none.csv", "-t", "y"], ["cannot read", "none.csv", "No such file"]),
-        (["fit", ".", "-t", "y"], ["Is a directory"]),
+        (["fit", ".", "-t", "y"], ["cannot be used", "--on-bad skip"]),
         (["fit", "data.xlsx", "-t", "y"], ["cannot read", "No such file"]),
         (["fit", "data.json", "-t", "y"], ["should end in one of"]),
         (["fit", "data.csv", "-t", "y", "--drop", "coluor"], ["no column 'coluor'", "Did you mean 'colour'?"]),

@@ -14,7 +14,7 @@ import torch
 from torch.utils.data import DataLoader, DistributedSampler, TensorDataset
 
 import torchnpn as npn
-from torchnpn import likelihoods, nn
+from torchnpn import likelihoods, nn, table_files, tables
 from torchnpn.training import Processes, Recipe, join, train
 
 ROWS, FEATURES = 203, 4  # of which no number of processes takes equal parts
@@ -85,6 +85,13 @@ def of_estimators():
     return {"mixture": mixture.predict(X_), "classes": ensemble.predict_proba(X_)}
 
 
+def of_a_folder(folder: str):
+    """Rows that are read piece by piece, as those of a table that is larger than memory."""
+    large = tables.read_large(table_files.open_folder(Path(folder)), "y")
+    model, _ = tables.fit_large(large, {"hidden": (8,), "max_epochs": 4, "batch_size": 64, "random_state": 0})
+    return {"mean": model.predict(large.held_out.X), "curve": np.array([one.loss for one in model.history_.epochs])}
+
+
 def results(cases: list[str]) -> dict[str, np.ndarray]:
     """What comes of each case, by its name and what it is."""
     found = {}
@@ -96,6 +103,8 @@ def results(cases: list[str]) -> dict[str, np.ndarray]:
                 one = of_replicas(engine)
             case ["estimators"]:
                 one = of_estimators()
+            case ["folder", *path]:
+                one = of_a_folder("-".join(path))
             case [engine, target, *weighted]:
                 one = trained(engine, target, bool(weighted))
         found |= {f"{case} {name}": array for name, array in one.items()}

@@ -20,9 +20,18 @@ class Mark(StrEnum):
     comma = ","
 
 
+class Bad(StrEnum):
+    """What to do with a file of a folder that cannot be used."""
+
+    stop = "stop"
+    skip = "skip"
+
+
 def InputTable(what: str) -> Any:
     """An argument that names a table."""
-    return typer.Argument(help=f"{what}: .csv, .tsv (also .gz), .parquet or .xlsx; - reads standard input.")
+    return typer.Argument(
+        help=f"{what}: .csv, .tsv (also .gz), .parquet or .xlsx, or a folder of such; - reads standard input."
+    )
 
 
 def finite(value: float) -> float:
@@ -38,6 +47,7 @@ Level = Annotated[
     typer.Option(min=0.01, max=0.999, callback=finite, help="Share of new targets that intervals should contain."),
 ]
 Decimal = Annotated[Mark | None, typer.Option(help="Decimal mark of the numbers; by default detected for each column.")]
+OnBad = Annotated[Bad, typer.Option(help="What to do with a file of a folder that cannot be used.")]
 Seed = Annotated[int, typer.Option(min=0, max=2**32 - 1, help="The same seed gives the same model.")]
 Device = Annotated[str, typer.Option(help="auto, cpu, cuda or cuda:N.")]
 
@@ -55,7 +65,8 @@ class FitOptions(NamedTuple):
     decimal: str | None
     missing: list[str]
     validation: float
-    max_rows: int
+    max_rows: int | None
+    skip_bad: bool
     seed: int
     report: bool
     settings: dict[str, Any]  # of the estimator, with the seed

@@ -9,12 +9,14 @@ from typing import Annotated
 import typer
 
 from torchnpn.cli.arguments import (
+    Bad,
     Decimal,
     Device,
     FitOptions,
     InputTable,
     Level,
     ModelPath,
+    OnBad,
     Seed,
     check_device_name,
     finite,
@@ -76,8 +78,14 @@ def fit(
         float, typer.Option(min=0.01, max=0.5, callback=finite, help="Share of the rows that is held out for testing.")
     ] = 0.1,
     max_rows: Annotated[
-        int, typer.Option(min=10, max=10**9, help="Most rows to learn from; a larger file is sampled at random.")
-    ] = 1_000_000,
+        int | None,
+        typer.Option(
+            min=10,
+            max=10**9,
+            help="Most rows to learn from; more are sampled at random. Default: a million, or all of a folder.",
+        ),
+    ] = None,
+    on_bad: OnBad = Bad.stop,
     seed: Seed = 0,
     device: Device = "auto",
     report: Annotated[bool, typer.Option("--report/--no-report", help="Write an HTML page beside the model.")] = True,
@@ -95,6 +103,11 @@ def fit(
       npn fit german.csv -t Preis --decimal , --na "keine Angabe"
       npn fit big.csv.gz -t y --max-rows 200000 --hidden 100,50
       zcat houses.csv.gz | npn fit - -t price --members 5
+      npn fit big/ -t y --epochs 2
+      torchrun --nproc-per-node=4 -m torchnpn fit big/ -t y
+
+    A folder of Parquet or CSV files is one table, and may be larger than memory. If its training is interrupted, the
+    same command goes on where it was, from OUT.checkpoint.
     """
     sizes = None if hidden is None else _sizes(hidden)
     if report and out.suffix == ".html":
@@ -121,6 +134,7 @@ def fit(
             missing=na or [],
             validation=validation,
             max_rows=max_rows,
+            skip_bad=on_bad is Bad.skip,
             seed=seed,
             report=report,
             settings=settings if sizes is None else {**settings, "hidden": sizes},
@@ -151,6 +165,10 @@ def predict(
         bool,
         typer.Option("--raw", help="Write text cells as they are, also formulas and control characters."),
     ] = False,
+    workers: Annotated[
+        int | None, typer.Option(min=1, max=1024, help="Processes for a folder; by default one for each CPU.")
+    ] = None,
+    on_bad: OnBad = Bad.stop,
 ) -> None:
     """Predict each row of a table, with its uncertainty.
 
@@ -167,10 +185,23 @@ def predict(
       npn predict model.npn new.parquet -o predicted.parquet --level 0.5 --keep id
       npn predict model.npn new.csv --bare | head
       cat new.csv | npn predict model.npn - > predicted.csv
+      npn predict model.npn new/ -o predicted/ --keep id --on-bad skip
+
+    For a folder, -o names another one, to which a Parquet file is written for each of its files. What is there already
+    is not written again: give the same command again after an interruption.
     """
     _check_order(model, data)
     if bare and keep:
         fail("--bare keeps no column, and --keep names one. Choose one of the two.")
+    if data.is_dir():
+        if out == STDOUT or (out.exists() and not out.is_dir()):
+            fail(f"the predictions for the folder {data} need another folder: -o predicted")
+        if raw:
+            fail("--raw goes with CSV files; a folder of predictions is of Parquet files.")
+        from torchnpn.cli import scoring
+
+        scoring.predict_folder(model, data, out, level, [] if bare else keep or None, top, workers, on_bad is Bad.skip)
+        return
     if out != STDOUT and not (out.exists() and not out.is_file()):
         check_writable(out, data, model)
     from torchnpn.cli import predicting

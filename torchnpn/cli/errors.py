@@ -34,7 +34,7 @@ class WriteError(Exception):
     """A file could not be written; carries the path that the user gave, and what to do."""
 
     def __init__(self, path: Path, cause: OSError, advice: str) -> None:
-        super().__init__(path, cause)
+        super().__init__(path, cause, advice)  # all of them: it may come from another process
         self.path, self.cause, self.advice = path, cause, advice
 
 

@@ -43,22 +43,33 @@ class Candidate(NamedTuple):
         return tables.nll_of(self.figures).model
 
 
+class Understood(NamedTuple):
+    """A table, and its rows."""
+
+    read: tables.Data
+    learn: tables.Rows
+    held_out: tables.Rows
+    large: tables.Large | None = None  # where `learn` has some of the rows only, and the others are in their files
+
+
 def fit(options: FitOptions) -> None:
     """Fit, and write the model and the report."""
     _check_device(options.settings["device"])
     with bars() as bar:
-        read, rows = _read(options, bar("Reading"))
-    _check_size(options, read)
-    _say_what_was_read(read, len(rows.y), options.max_rows)
-    parts = tables.split_rows(rows.y, options.validation, options.seed, by_class=read.target.is_class)
-    learn, held_out = (tables.Rows(rows.X[part], rows.y[part]) for part in parts)
-    del rows  # half of the memory
+        understood = _understood(options, bar("Reading"))
+    read, learn, held_out, large = understood
     if not len(held_out.y) or learn.y.min() == learn.y.max():
         fail(f"the target {read.target.name!r} differs in too few rows to learn from some and test on others.")
-    say(f"Learning from {_rows(len(learn.y))}; {len(held_out.y):,} are held out for testing.")
+    rows = len(learn.y) if large is None else large.stream.count
+    say(f"Learning from {_rows(rows)}; {len(held_out.y):,} are held out for testing.")
+    checkpoint = options.out.with_name(f"{options.out.name}.checkpoint")
     with bars() as bar, _warnings_as_notes():
-        best, notes = _best(options.settings, read, learn, held_out, bar)
-        record = tables.Record(printable(read.table.name), len(learn.y), len(held_out.y), best.figures, tuple(notes))
+        if large is None:
+            best, notes = _best(options.settings, read, learn, held_out, bar)
+        else:
+            fitted_large = tables.fit_large(large, options.settings, bar("Training"), checkpoint)
+            best, notes = _tested(*fitted_large, held_out), []
+        record = tables.Record(printable(read.table.name), rows, len(held_out.y), best.figures, tuple(notes))
         fitted = tables.TableModel(read.schema, best.target, best.estimator, record)
         if not is_first():
             return
@@ -69,6 +80,8 @@ def fit(options: FitOptions) -> None:
             )
     with writing(options.out):
         io.save(fitted, options.out)
+    if large is not None:
+        checkpoint.unlink(missing_ok=True)
     show_record(record)
     say(f"Model:  {options.out}")
     if options.report:
@@ -136,7 +149,10 @@ def _fitted(
     held_out: tables.Rows,
     progress: Any,
 ) -> Candidate:
-    estimator, about = tables.fit_estimator(schema, target, learn, settings, progress)
+    return _tested(*tables.fit_estimator(schema, target, learn, settings, progress), held_out)
+
+
+def _tested(estimator: NPNRegressor | NPNClassifier, about: tables.Target, held_out: tables.Rows) -> Candidate:
     outcome = tables.outcome(estimator, about, *held_out)
     baseline = tables.marginal_outcome(about, held_out.y, exposures=about.exposures(held_out.X))
     return Candidate(estimator, about, outcome, tables.figures(outcome, baseline))
@@ -146,9 +162,39 @@ def _nll(candidate: Candidate) -> str:
     return tables.people_read(candidate.nll)
 
 
-def _read(options: FitOptions, progress: Callable[[float], None]) -> tuple[tables.Data, tables.Rows]:
-    """What a file holds, and the rows to use, with classes as codes."""
-    table = table_files.open_table(options.data)
+def _understood(options: FitOptions, progress: Callable[[float], None]) -> Understood:
+    """What a table holds, with its rows, or where they do not fit into memory, some of them."""
+    table = _opened(options)
+    name, drop, use, exposure = _columns(options, table)
+    how: dict[str, Any] = {
+        "drop": drop, "use": use, "decimal": options.decimal, "missing": options.missing, "exposure": exposure,
+        "seed": options.seed, "progress": progress,
+    }  # fmt: skip
+    if isinstance(table, table_files.FolderTable) and options.max_rows is None and table.about_rows > tables.MOST_ROWS:
+        large = tables.read_large(table, name, options.family, validation=options.validation, **how)
+        _check_size(options, large.data)
+        _say_what_was_read(large.data, None)
+        return Understood(large.data, large.some, large.held_out, large)
+    most = options.max_rows or tables.MOST_ROWS
+    read, rows = tables.read_data(table, name, options.family, max_rows=most, **how)
+    _check_size(options, read)
+    _say_what_was_read(read, len(rows.y), most)
+    parts = tables.split_rows(rows.y, options.validation, options.seed, by_class=read.target.is_class)
+    learn, held_out = (tables.Rows(rows.X[part], rows.y[part]) for part in parts)
+    return Understood(read, learn, held_out)
+
+
+def _opened(options: FitOptions) -> table_files.Table:
+    if not options.data.is_dir():
+        return table_files.open_table(options.data)
+    table = table_files.open_folder(options.data, options.skip_bad)
+    for path, reason in table.bad:
+        say(f"  left out: {path}: {reason}.", style=NOTE)
+    return table
+
+
+def _columns(options: FitOptions, table: table_files.Table) -> tuple[str, list[str], list[str], str]:
+    """Names of the target, of those to drop and to use, and of the exposure."""
     name = table.column(options.target)
     drop, use = (list(map(table.column, some)) for some in (options.drop, options.use))
     exposure = table.column(options.exposure) if options.exposure else ""
@@ -163,22 +209,11 @@ def _read(options: FitOptions, progress: Callable[[float], None]) -> tuple[table
         fail(f"the exposure {exposure!r} can be neither the target nor dropped.")
     if both := set(drop) & set(use):
         fail(f"--drop and --use both name {min(both)!r}. Choose one of the two.")
-    return tables.read_data(
-        table,
-        name,
-        options.family,
-        drop=drop,
-        use=use,
-        decimal=options.decimal,
-        missing=options.missing,
-        exposure=exposure,
-        max_rows=options.max_rows,
-        seed=options.seed,
-        progress=progress,
-    )
+    return name, drop, use, exposure
 
 
-def _say_what_was_read(read: tables.Data, kept: int, max_rows: int) -> None:
+def _say_what_was_read(read: tables.Data, kept: int | None, max_rows: int = 0) -> None:
+    """A few lines; `kept` is the number of rows that are used, where not all are."""
     filled = read.found.columns[read.target.name].filled
     say(f"{read.table.name}: {_rows(read.found.rows)}, columns to learn from: {len(read.schema.columns)}.")
     if read.table.note:
@@ -192,7 +227,7 @@ def _say_what_was_read(read: tables.Data, kept: int, max_rows: int) -> None:
             say(f"  left out: {shown(names[0])} and {len(names) - 1:,} more columns: each {reason}.", style=NOTE)
     if filled < read.found.rows:
         say(f"  not used: {_rows(read.found.rows - filled)} without a target.", style=NOTE)
-    if kept < filled:
+    if kept is not None and kept < filled:
         why = "--max-rows" if kept == max_rows else "with so many columns, more rows do not fit into memory"
         say(f"  a random sample of {kept:,} of the {filled:,} rows is used ({why}).", style=NOTE)
     say(tables.describe_target(read.target, read.kind))

@@ -26,18 +26,42 @@ def predict(
     model_path: Path, data: Path, out: Path, level: float, keep: list[str] | None, top: int | None, raw: bool
 ) -> None:
     """Write the table with predictions, beside those of its columns that `keep` names, or all of them for None."""
-    to_csv = out == STDOUT or table_files.written_format(out) == "csv"
     fitted, table = _opened(model_path, data)
+    with bars() as bar:
+        rows = write_predictions(fitted, table, out, level, keep, top, raw, bar("Predicting"))
+    if out != STDOUT:
+        say(f"{rows:,} rows: {out}")
+
+
+def write_predictions(
+    fitted: tables.TableModel,
+    table: table_files.Table,
+    out: Path,
+    level: float,
+    keep: list[str] | None,
+    top: int | None,
+    raw: bool = False,
+    progress: table_files.Progress = table_files.no_progress,
+    marks: dict[str, str] | None = None,
+) -> int:
+    """The number of rows that were written; `marks` are key and value that a Parquet file holds beside them.
+
+    Raises:
+        TableError: The table cannot be read, or lacks a column.
+    """
+    to_csv = out == STDOUT or table_files.written_format(out) == "csv"
     kept = _kept_columns(table, keep)
     fitted.schema.check(table.names)
     if top is None:
         top = _TOP if len(fitted.target.classes) > _MANY_CLASSES else 0
     with ExitStack() as stack:
-        progress, writer = stack.enter_context(bars())("Predicting"), None
+        writer = None
         for model, batch, X, first_row in _encoded(fitted, table, table.batches(progress)):
             predicted = model.predict_inputs(X, level, top)
             if taken := predicted.keys() & kept:
-                fail(f"the input already has a column {min(taken)!r}. Leave it out with --keep or --bare.")
+                raise table_files.TableError(
+                    f"the input already has a column {min(taken)!r}. Leave it out with --keep or --bare."
+                )
             if to_csv:
                 columns = {name: table_files.csv_cells(batch[name], name, raw) for name in kept}
                 new = {
@@ -53,12 +77,11 @@ def predict(
                 new = {name: pa.array(x) for name, x in predicted.items()}
             rows = pa.RecordBatch.from_pydict({**columns, **new})
             if writer is None:  # an error in the first rows leaves an earlier file alone
-                writer = stack.enter_context(_writer(out, rows.schema, raw))
+                writer = stack.enter_context(_writer(out, rows.schema.with_metadata(marks), raw))
             with writing(out):
                 writer.write(rows)
-            last_row = first_row + len(X) - 1
-    if out != STDOUT:
-        say(f"{last_row:,} rows: {out}")
+            last_row: int = first_row + len(X) - 1
+    return last_row
 
 
 def evaluate(model_path: Path, data: Path, level: float) -> None:
@@ -100,7 +123,7 @@ def evaluate(model_path: Path, data: Path, level: float) -> None:
 
 def _opened(model_path: Path, data: Path) -> tuple[tables.TableModel, table_files.Table]:
     model = load_model(model_path)
-    table = table_files.open_table(data, model.schema.names)
+    table = table_files.open_folder(data) if data.is_dir() else table_files.open_table(data, model.schema.names)
     if table.note:
         print_to_stderr(f"note: {table.label} is {table.note}.")  # the table itself may be printed
     return model, table
@@ -141,7 +164,7 @@ def _kept_columns(table: table_files.Table, keep: list[str] | None) -> list[str]
     for name in (names := list(dict.fromkeys(map(table.column, keep)))):
         if name not in table.names:
             close = did_you_mean(name, table.names)
-            fail(f"{table.label} has no column {shown(name)} to keep.{close}")
+            raise table_files.TableError(f"{table.label} has no column {shown(name)} to keep.{close}")
     return names
 
 

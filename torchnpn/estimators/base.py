@@ -132,7 +132,8 @@ class NPNEstimator(BaseEstimator):  # type: ignore[misc]
     def _start(self, rows: int, targets: int) -> None:
         """A new network to be trained on so many rows, its random numbers drawn from `random_state`."""
         self._start_again()
-        made = self._new_network(targets, self._layers, self._replicas, self._plan(rows))
+        sizes = [self._width, *self._layers]
+        made = self._new_network(targets, sizes, self._replicas, self._plan(rows))
         self.network_, self.likelihood_, _ = made
 
     def _start_again(self) -> None:
@@ -140,12 +141,11 @@ class NPNEstimator(BaseEstimator):  # type: ignore[misc]
         self._seed = join().from_first(lambda: seed_of(self.random_state))
         self.history_, self._rows_seen, self._averages = History(), 0.0, []
 
-    def _new_network(self, targets: int, units: list[int], replicas: tuple[int, ...], plan: Plan) -> Member:
-        """A network with these hidden layers, or several, and the likelihood of its outputs."""
+    def _new_network(self, targets: int, sizes: list[int], replicas: tuple[int, ...], plan: Plan) -> Member:
+        """A network with these sizes of inputs and hidden layers, or several, and the likelihood of its outputs."""
         likelihood = self._new_likelihood(replicas)
-        sizes = [self._width, *units, likelihood.outputs(targets)]
-        check_network_size(sizes, plan.batch_size, math.prod(replicas))
-        build = partial(self._build, likelihood, targets, units)
+        check_network_size([*sizes, likelihood.outputs(targets)], plan.batch_size, math.prod(replicas))
+        build = partial(self._build, likelihood, targets, sizes)
         return Member(new_network(build, replicas, self._seed), likelihood, self._seed)
 
     def _new_likelihood(self, replicas: tuple[int, ...]) -> Likelihood:
@@ -156,13 +156,13 @@ class NPNEstimator(BaseEstimator):  # type: ignore[misc]
         self,
         likelihood: Likelihood,
         targets: int,
-        units: list[int],
+        sizes: list[int],
         generator: torch.Generator | None = None,
         replicas: tuple[int, ...] = (),
     ) -> Sequential:
-        """Layers whose outputs the likelihood takes; the kinks of the first start spread over the rows."""
+        """Layers of these sizes, whose outputs the likelihood takes; kinks of the first start spread over the rows."""
         common: dict[str, Any] = {"replicas": replicas, "generator": generator}
-        sizes = [self._width, *units, targets if likelihood.noise_apart else likelihood.outputs(targets)]
+        sizes = [*sizes, targets if likelihood.noise_apart else likelihood.outputs(targets)]
         network = mlp(sizes, activation=self.activation, dropout=float(self.dropout), **common)
         first, last = network[0], network[-1]
         assert isinstance(first, Linear) and first.bias is not None and isinstance(last, Linear)
@@ -339,10 +339,13 @@ class NPNEstimator(BaseEstimator):  # type: ignore[misc]
         """Network and likelihood of the right shapes, yet without numbers."""
         if self._mixing is None:
             likelihood = self._new_likelihood(self._replicas)
-            return self._build(likelihood, targets, self._layers, replicas=self._replicas), likelihood
+            sizes = [self._width, *self._layers]
+            return self._build(likelihood, targets, sizes, replicas=self._replicas), likelihood
         likelihood = self._new_likelihood((len(self._mixing.weights),))
         shapes = self._mixing.shapes
-        return Ensemble(self._build(likelihood, targets, list(units), replicas=(k,)) for units, k in shapes), likelihood
+        if wrong := [sizes[0] for sizes, _ in shapes if sizes[0] not in (self._features, self._width)]:
+            raise ValueError(f"networks should have {self._features} or {self._width} inputs, got {wrong[0]}")
+        return Ensemble(self._build(likelihood, targets, list(sizes), replicas=(k,)) for sizes, k in shapes), likelihood
 
     @property
     def _width(self) -> int:

@@ -198,6 +198,9 @@ class NPNClassifier(ProbabilisticClassifier, SupervisedEstimator):
         self._learn_inputs(X, weight)
         return self._numbers(y), len(self.classes_)
 
+    def _targets_of_stream(self, y: Array) -> Array:
+        return self._numbers(y)
+
     def _new_likelihood(self, replicas: tuple[int, ...]) -> Likelihood:
         if self.ordered:
             return OrderedClasses(len(self.classes_), replicas=replicas)

@@ -19,7 +19,7 @@ LARGEST = 1e15  # of a standardised value: its square, times weights and summed,
 _LARGEST_VARIANCE = 1e12  # of a feature in standard units
 _LARGEST_RAW = 1e290  # of a value: sums over rows are float64 numbers yet
 _MIDDLE = 0.05, 0.95  # quantiles of a feature that say how wide it is
-_WIDTHS = 10.0  # beyond so many times that, a value in the training rows is a wild one
+_WIDTHS = 10.0  # beyond so many times that, a value in the training rows is a wild one; or, later, of their whole range
 _MARGIN = 0.5  # of the range of the training rows: so far beyond them a feature is taken at its word
 _MOST_ROWS = 100_000  # that quantiles are learnt from
 _LARGEST_ERROR = 10.0  # standardised, of a value beyond the margin
@@ -33,7 +33,8 @@ class Inputs(NamedTuple):
 
     Of a value far beyond the training rows a network knows no more than that it is far out. It enters as the nearest
     value that is not, with the distance as its standard deviation: the further out, the wider the prediction. Wild
-    values of the training rows, ten times as far out as most are wide, have no say in what is far.
+    values of the training rows, ten times as far out as most are wide, have no say in what is far. A value ten times as
+    far beyond the limits as these are apart is none of the feature, but a wrong unit or a code: it counts as missing.
     """
 
     center: Array  # (features,)
@@ -145,10 +146,11 @@ class Inputs(NamedTuple):
                 scaled = (X[rows] - self.center) / self.scale
             if (entry := _too_far(scaled)) is not None:
                 self._refuse(rows.start + entry // X.shape[1], entry % X.shape[1])
-            missing = np.isnan(scaled)
             inside = np.clip(scaled, self.low, self.high)
-            beyond = np.minimum(np.abs(scaled - inside), _LARGEST_ERROR) ** 2
-            scaled = inside
+            distance = np.abs(scaled - inside)
+            beyond = np.minimum(distance, _LARGEST_ERROR) ** 2
+            scaled = np.where(distance > _WIDTHS * (self.high - self.low), np.nan, inside)
+            missing = np.isnan(scaled)
             if s is None and (missing.any() or beyond.any()):
                 s = np.zeros(X.shape, np.float32)
             if s is not None:

@@ -60,13 +60,19 @@ class Plan(NamedTuple):
 
     @classmethod
     def of(
-        cls, rows: int, batch_size: int | None, epochs: int | None, steps: int = 10_000, most_epochs: int = 1_000
+        cls,
+        rows: int,
+        batch_size: int | None,
+        epochs: int | None,
+        steps: int = 10_000,
+        most_epochs: int = 1_000,
+        least_epochs: int = _LEAST_EPOCHS,
     ) -> Plan:
         """What was asked for, or else what suits that many rows: batches of about √rows, and so many steps."""
         batch = batch_size or min(max(2 ** round(math.log2(rows) / 2), _BATCH[0]), _BATCH[1])
         batch = int(min(batch, max(rows, _BATCH[0])))
         in_epoch = -(-rows // batch)
-        return cls(batch, epochs or min(max(round(steps / in_epoch), _LEAST_EPOCHS), most_epochs))
+        return cls(batch, epochs or min(max(round(steps / in_epoch), least_epochs), most_epochs))
 
 
 def regression_units(rows: int) -> tuple[int, ...]:

@@ -181,7 +181,7 @@ class NPNRegressor(RegressorMixin, SupervisedEstimator):  # type: ignore[misc]
     ) -> Self:
         """One pass over more rows, from where the weights are; scales of features and targets stay as first learnt."""
         first = not hasattr(self, "network_")
-        if self.family == comparison.AUTO:
+        if self._compares:
             raise ValueError('partial_fit expects a family by its name, such as "gaussian", got family="auto".')
         X, *exposed = given(X, exposure)
         X, y, weight = self._checked(X, _Given(y, *exposed), sample_weight, reset=first)
@@ -193,6 +193,13 @@ class NPNRegressor(RegressorMixin, SupervisedEstimator):  # type: ignore[misc]
         self._train_on(self._inputs(X, X_variance), t, weight)
         return self
 
+    def _rows_of_stream(self, X: Any, y: Any, exposure: int | None, first: bool) -> tuple[Any, Array, Array | None]:
+        rest, *exposed = given(X, exposure)
+        return self._checked(rest, _Given(y, *exposed), None, reset=first)
+
+    def _targets_of_stream(self, y: Array) -> Array:
+        return self._learnable(*self._parts(y), self.likelihood_)
+
     def _checked(self, X: Any, y: _Given, sample_weight: Any, reset: bool) -> tuple[Any, Array, Array | None]:
         """As for any target, with log exposures as the last column of y, or with both ends of what is censored."""
         bounds = bounds_of(y.values)
@@ -201,19 +208,18 @@ class NPNRegressor(RegressorMixin, SupervisedEstimator):  # type: ignore[misc]
         if reset:
             self._flat = values.ndim == 1
             self.family_, self.families_, self.exposure_ = self.family, {}, None
-        named = self.family != comparison.AUTO
         if not reset and (y.exposure is None) != (self.exposure_ is None):
             raise ValueError("exposure goes with all calls of partial_fit, or with none.")
         if bounds is not None:
             if y.exposure is not None:
                 raise ValueError("exposure goes with targets that are known, got censored ones.")
             ends = np.column_stack(bounds)
-            if named:
+            if not self._compares:
                 censored.check_kind(self._kind, self.family, ends)
             return X, ends, weight
         if y.exposure is None:
             return X, values.reshape(len(values), -1), weight
-        if named:
+        if not self._compares:
             check_link(self._kind, self.family)
         exposure = checked_exposure(y.exposure, len(values))
         if self.exposure_ is None:
@@ -231,6 +237,10 @@ class NPNRegressor(RegressorMixin, SupervisedEstimator):  # type: ignore[misc]
         return {"multi_output": True, "y_numeric": True}
 
     @property
+    def _compares(self) -> bool:
+        return isinstance(self.family, str) and self.family == comparison.AUTO
+
+    @property
     def _kind(self) -> type[Likelihood]:
         check_choice("family", self.family_, (*BY_NAME, comparison.AUTO))
         check_choice("noise", self.noise, ("constant", "varying"))
@@ -238,7 +248,7 @@ class NPNRegressor(RegressorMixin, SupervisedEstimator):  # type: ignore[misc]
         return kind.varying_noise or kind if self.noise == "varying" else kind
 
     def _begin(self, X: Any, y: Array, weight: Array | None, seen: int) -> tuple[Array, int]:
-        if self.family == comparison.AUTO:
+        if self._compares:
             self.family_, self.families_ = comparison.choice(self, X, y, weight)
         return self._begin_family(X, y, weight, seen)
 
@@ -262,9 +272,9 @@ class NPNRegressor(RegressorMixin, SupervisedEstimator):  # type: ignore[misc]
         return self._kind.for_targets(self.n_outputs_, replicas)
 
     @torch.no_grad()
-    def _new_network(self, targets: int, units: list[int], replicas: tuple[int, ...], plan: Plan) -> Member:
+    def _new_network(self, targets: int, sizes: list[int], replicas: tuple[int, ...], plan: Plan) -> Member:
         """Networks whose outputs start at the mean of the targets."""
-        made = super()._new_network(targets, units, replicas, plan)
+        made = super()._new_network(targets, sizes, replicas, plan)
         last = made.network[-1]
         last = last.mean if isinstance(last, MeanAndNoise) else last
         assert isinstance(last, Linear) and last.bias is not None
@@ -393,7 +403,7 @@ class NPNRegressor(RegressorMixin, SupervisedEstimator):  # type: ignore[misc]
 
     def _plain_target(self) -> dict[str, Any]:
         chosen: dict[str, Any] = {} if self.hidden is not None else {"hidden": list(self.hidden_)}
-        chosen |= {"family": self.family_, "families": self.families_} if self.family == comparison.AUTO else {}
+        chosen |= {"family": self.family_, "families": self.families_} if self._compares else {}
         exposed = {} if self.exposure_ is None else {"exposure": self.exposure_._asdict()}
         return {"targets": self.n_outputs_, "flat": self._flat, **chosen, **exposed}
 
@@ -407,7 +417,7 @@ class NPNRegressor(RegressorMixin, SupervisedEstimator):  # type: ignore[misc]
         if self._flat and self.n_outputs_ != 1:
             raise ValueError(f"flat should be true for a single target only, got {self.n_outputs_} targets")
         self.family_, self.families_ = self.family, {}
-        if self.family == comparison.AUTO:
+        if self._compares:
             self.family_, self.families_ = comparison.from_plain(plain)
         if "exposure" in plain:
             check_link(self._kind, self.family)

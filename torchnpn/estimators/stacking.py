@@ -15,12 +15,11 @@ import numpy as np
 import scipy.sparse
 import torch
 from numpy.typing import NDArray
-from torch import nn
 
 from torchnpn.estimators.settings import check_hidden
 from torchnpn.io import checks
 from torchnpn.likelihoods import Likelihood
-from torchnpn.nn import Ensemble, with_members
+from torchnpn.nn import Ensemble, Sequential, with_members
 
 Array = NDArray[Any]
 FOLDS = 5
@@ -64,6 +63,7 @@ class Candidates(NamedTuple):
     units: tuple[int, ...]  # of hidden layers; none for a straight line
     kl_weights: tuple[float, ...]
     steps: int  # of training
+    encoded: bool = True  # whether they see the bins beside the features
 
     @property
     def members(self) -> int:
@@ -110,21 +110,22 @@ def _steps(rows: int, inputs: int, least: int) -> int:
 class Mixing(NamedTuple):
     """Which networks a mixture has, and how much each counts."""
 
-    shapes: tuple[tuple[tuple[int, ...], int], ...]  # hidden units, and how many networks have them
+    shapes: tuple[tuple[tuple[int, ...], int], ...]  # inputs and hidden units, and how many networks have them
     weights: Array  # (members,) > 0, with a sum of one
 
     def plain_shapes(self) -> list[Any]:
         """What a model file holds of the shapes."""
-        return [{"hidden": list(units), "members": count} for units, count in self.shapes]
+        return [{"inputs": first, "hidden": units, "members": count} for (first, *units), count in self.shapes]
 
     @classmethod
     def from_file(cls, plain: Any, arrays: dict[str, Any]) -> Self:
         """The inverse; a ValueError for anything that cannot have been written."""
         shapes = []
         for entry in checks.entries("mixture", plain):
-            shape = checks.with_keys("a part of the mixture", entry, ("hidden", "members"))
+            shape = checks.with_keys("a part of the mixture", entry, ("inputs", "hidden", "members"))
             check_hidden(shape["hidden"])
-            shapes.append((tuple(shape["hidden"]), checks.size("members", shape["members"])))
+            sizes = checks.size("inputs", shape["inputs"]), *shape["hidden"]
+            shapes.append((sizes, checks.size("members", shape["members"])))
         weights = checks.array("weights", arrays, (sum(count for _, count in shapes),))
         if not ((weights > 0).all() and abs(weights.sum() - 1) < 1e-6):
             raise ValueError("weights should be above zero, with a sum of one")
@@ -135,7 +136,8 @@ class Trained(NamedTuple):
     """Candidates once they are trained."""
 
     tried: Candidates
-    network: nn.Module
+    inputs: int
+    network: Sequential
     likelihood: Likelihood
     left_out: Array  # (weights of the KL, rows) log-likelihood of each row by a network that has not seen it
 
@@ -166,7 +168,7 @@ def mixture(
         if len(kept := np.flatnonzero(by_member)):
             networks.append(with_members(part.network, kept))
             likelihoods.append(with_members(part.likelihood, kept))
-            shapes.append((part.tried.units, len(kept)))
+            shapes.append(((part.inputs, *part.tried.units), len(kept)))
             every.append(by_member[kept])
     together = likelihood((sum(count for _, count in shapes),))
     with torch.no_grad():

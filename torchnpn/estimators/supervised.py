@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections.abc import Callable
 from functools import partial
-from typing import Any, Self
+from pathlib import Path
+from typing import Any, Protocol, Self
 
 import scipy.sparse
 import torch
@@ -15,7 +17,7 @@ from torchnpn.estimators.base import Array, NPNEstimator
 from torchnpn.estimators.bins import Bins
 from torchnpn.estimators.forward import outputs
 from torchnpn.estimators.inputs import Inputs
-from torchnpn.estimators.learning import Member, Plan, Progress, all_or_nothing, part_of
+from torchnpn.estimators.learning import Member, Plan, Progress, all_or_nothing, part_of, ramp, reporter
 from torchnpn.estimators.settings import check_choice, short
 from torchnpn.estimators.validation import (
     check_enough_rows,
@@ -25,11 +27,25 @@ from torchnpn.estimators.validation import (
     checked_weight,
 )
 from torchnpn.moments import Moments
+from torchnpn.nn import leading
+from torchnpn.priors import EmpiricalBayes
+from torchnpn.training import RowStream, train
 
 _OF_A_NETWORK = (  # settings that describe one
     "hidden", "activation", "dropout", "adversarial", "kl_weight", "optimizer", "learning_rate", "batch_size",
     "n_estimators",
 )  # fmt: skip
+
+
+class RawStream(Protocol):
+    """Rows that do not lie in memory, as they are in their files."""
+
+    @property
+    def count(self) -> int:
+        """All of them."""
+
+    def learnable(self, change: Callable[[Array, Array], tuple[Any, Array]]) -> RowStream:
+        """The same for `training.train`, each part of them and of their targets changed by a function."""
 
 
 class SupervisedEstimator(NPNEstimator):
@@ -69,6 +85,63 @@ class SupervisedEstimator(NPNEstimator):
         learn = self._learn if self.calibrate is None else partial(calibration.learn, self)
         learn(X, y, weight, X_variance, progress, subsets)
         return self
+
+    @all_or_nothing
+    def fit_stream(
+        self,
+        X: Any,
+        y: Any,
+        stream: RawStream,
+        exposure: int | None = None,
+        progress: Progress | None = None,
+        checkpoint: str | Path | None = None,
+    ) -> Self:
+        """Learn one network, or `n_estimators`, from rows that do not lie in memory, read anew in each epoch.
+
+        Args:
+            X: Some of the rows, by which scales are learnt; as for `fit`.
+            y: Their targets.
+            stream: All rows.
+            exposure: Of a regression, the number of the column of X with exposures.
+            progress: As for `fit`.
+            checkpoint: As for `training.train`.
+        """
+        if self.calibrate is not None or self.effort == "best":
+            raise ValueError("fit_stream learns one network: take calibrate=None, and not effort='best'.")
+        check_progress(progress)
+        X, y, weight = self._rows_of_stream(X, y, exposure, first=True)
+        self.calibration_ = self._mixing = self._bins = None
+        _, targets = self._begin(X, y, weight, stream.count)
+        self._start(stream.count, targets)
+        network, likelihood = self.network_, self._observed(self.likelihood_)
+        steps, kl_weight = self._one_network_steps(stream.count), float(self.kl_weight)
+        plan = Plan.of(stream.count, self.batch_size, self.max_epochs, steps, self._most_epochs, least_epochs=1)
+
+        def learnable(X: Array, y: Array) -> tuple[Any, Array]:
+            X, y, _ = self._rows_of_stream(X, y, exposure, first=False)
+            return self._inputs(X, None), self._targets_of_stream(y)
+
+        self.history_ = train(
+            network,
+            stream.learnable(learnable),
+            likelihood,
+            EmpiricalBayes() if kl_weight else None,
+            self._recipe(plan, self._seed, kl_weight=ramp(kl_weight, partial(self._least_kl, likelihood))),
+            callback=reporter(type(self).__name__, plan.epochs, progress, bool(self.verbose)),
+            checkpoint=checkpoint,
+            device=self._place(network),
+        )
+        likelihood.cpu()
+        self._rows_seen = stream.count
+        return self
+
+    def _rows_of_stream(self, X: Any, y: Any, exposure: int | None, first: bool) -> tuple[Any, Array, Array | None]:
+        """Some of the rows, and their targets, checked."""
+        return self._checked(X, y, None, reset=first)
+
+    @abstractmethod
+    def _targets_of_stream(self, y: Array) -> Array:
+        """Targets that have been checked, as the network learns them."""
 
     def _learn(
         self, X: Any, y: Array, weight: Array | None, X_variance: Any, progress: Progress | None, subsets: Any
@@ -131,15 +204,17 @@ class SupervisedEstimator(NPNEstimator):
         progress: Progress | None = None,
     ) -> stacking.Trained:
         """Networks of one kind, and what they say of the rows that they have left out."""
-        x, t, _ = data
+        x, t, weight = data
+        inputs = self._width if tried.encoded else self._features
+        x = leading(x, inputs)
         folds = stacking.Folds.draw(same, len(tried.kl_weights), self._seed)
         plan = Plan.of(folds.subsets.shape[1], self.batch_size, self.max_epochs, tried.steps)
-        whole = self._new_network(targets, list(tried.units), (tried.members,), plan)
-        self.history_ = self._train(whole, data, plan, progress, kl_weight, folds.subsets)
+        whole = self._new_network(targets, [inputs, *tried.units], (tried.members,), plan)
+        self.history_ = self._train(whole, (x, t, weight), plan, progress, kl_weight, folds.subsets)
         with torch.no_grad():
             observed = self._observed(whole.likelihood)
             logs = observed.log_prob(outputs(whole.network, x), torch.from_numpy(t))  # (members, rows)
-        return stacking.Trained(tried, whole.network, whole.likelihood, folds.left_out(logs.numpy()))
+        return stacking.Trained(tried, inputs, whole.network, whole.likelihood, folds.left_out(logs.numpy()))
 
     def _one(self, rows: int) -> stacking.Candidates:
         """The networks that settings describe."""

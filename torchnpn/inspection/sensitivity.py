@@ -127,7 +127,7 @@ def _predicted(estimator: Any, z: Tensor, s: Tensor | None) -> tuple[Tensor, Ten
 def _output(network: Sequential | Ensemble, inputs: Moments) -> Moments:
     """As the network gives it, with the gradient that `MeanAndNoise` keeps from features in training."""
     if isinstance(network, Ensemble):
-        return side_by_side([_output(one, inputs) for one in network])  # type: ignore[arg-type]
+        return side_by_side([_output(one, first) for one, first in network.with_inputs(inputs)])
     last = network[-1]
     if not isinstance(last, MeanAndNoise):
         o: Moments = network(inputs)

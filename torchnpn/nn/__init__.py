@@ -80,6 +80,7 @@ from torchnpn.nn.coordinates import POSTERIORS as POSTERIORS
 from torchnpn.nn.coordinates import Posterior as Posterior
 from torchnpn.nn.coordinates import default_posterior as default_posterior
 from torchnpn.nn.ensemble import Ensemble as Ensemble
+from torchnpn.nn.ensemble import leading as leading
 from torchnpn.nn.ensemble import side_by_side as side_by_side
 from torchnpn.nn.inputs import as_moments as as_moments
 from torchnpn.nn.layer_kernels import kernels_of as kernels_of

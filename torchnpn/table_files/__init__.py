@@ -4,8 +4,9 @@ It knows cells, numbers and columns, and no model.
 """
 
 from torchnpn.table_files.columns import Column, Reading, Survey, column_numbers, notes, survey
+from torchnpn.table_files.folder import BadShard, FolderTable, Piece, open_folder, pieces, read_piece, shard_paths
 from torchnpn.table_files.formats import TableError, written_format
-from torchnpn.table_files.memory import arrow_table, memory_table
+from torchnpn.table_files.memory import arrow_table, frame_beside, memory_table
 from torchnpn.table_files.numerals import COMMA, POINT, USUAL_NOTATION, Notation, other_mark
 from torchnpn.table_files.read import Progress, Table, cells, no_progress, open_bytes, open_table
 from torchnpn.table_files.totals import batches_without_total
@@ -15,9 +16,12 @@ __all__ = [
     "COMMA",
     "POINT",
     "USUAL_NOTATION",
+    "BadShard",
     "Column",
     "CsvWriter",
+    "FolderTable",
     "Notation",
+    "Piece",
     "Progress",
     "Reading",
     "Survey",
@@ -29,13 +33,18 @@ __all__ = [
     "cells",
     "column_numbers",
     "csv_cells",
+    "frame_beside",
     "memory_table",
     "no_progress",
     "notes",
     "open_bytes",
+    "open_folder",
     "open_table",
     "other_mark",
+    "pieces",
+    "read_piece",
     "rounded",
+    "shard_paths",
     "survey",
     "table_writer",
     "written_format",

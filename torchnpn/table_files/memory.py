@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
+from numpy.typing import NDArray
 
+from torchnpn._text import did_you_mean
 from torchnpn.table_files.formats import TableError
 from torchnpn.table_files.layout import check_names
 from torchnpn.table_files.read import BATCH_ROWS, Progress, Table, no_progress
@@ -53,3 +56,30 @@ def memory_table(frame: object) -> MemoryTable:
     table = arrow_table(frame)
     check_names(tuple(table.column_names), "the frame")
     return MemoryTable(Path("frame"), tuple(table.column_names), tuple(table.schema.types), "the frame", content=table)
+
+
+def frame_beside(frame: Any, keep: Sequence[str], columns: Mapping[str, NDArray[Any]]) -> Any:
+    """A frame of the same library with some of its columns, and new ones beside them.
+
+    Args:
+        frame: Of pandas, with its index, polars or Arrow; any other comes back as an Arrow table.
+        keep: Names of its columns.
+        columns: The new ones, each (rows,).
+
+    Raises:
+        TableError: A column is not there, or would be there twice.
+    """
+    table = arrow_table(frame)
+    for name in keep:
+        if name not in table.column_names:
+            raise TableError(f"The frame has no column {name!r} to keep.{did_you_mean(name, table.column_names)}")
+    if taken := columns.keys() & set(keep):
+        raise TableError(f"The frame already has a column {min(taken)!r}. Leave it out: keep=[...].")
+    if hasattr(frame, "iloc"):
+        return frame[list(keep)].assign(**columns)
+    table = table.select(list(keep))
+    for name, values in columns.items():
+        table = table.append_column(name, pa.array(values, pa.string() if values.dtype == object else None))
+    if isinstance(frame, pa.RecordBatch):
+        return pa.RecordBatch.from_arrays([one.combine_chunks() for one in table.columns], schema=table.schema)
+    return type(frame)(table) if type(frame).__module__.startswith("polars.") else table

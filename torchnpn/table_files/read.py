@@ -26,6 +26,7 @@ from torchnpn.table_files.spool import is_pipe, kept, spooled
 
 BATCH_ROWS = 50_000
 _BLOCK_BYTES = 8 << 20  # of a CSV file; no row may be longer
+_BUFFER_BYTES = 1 << 20  # of a column of a Parquet file, whose row groups may be larger than memory
 
 Progress = Callable[[float], None]  # takes the share of the file that is read
 
@@ -103,7 +104,7 @@ def open_bytes(content: bytes, label: str, names: Sequence[str] = ()) -> Table:
 def _opened(path: Path, label: str, spool: IO[bytes] | None, expected: Sequence[str]) -> Table:
     kind, layout = table_format(path), None
     if kind == "parquet":
-        with _explained(path, label), open(path, "rb") as content, pa.parquet.ParquetFile(content) as file:
+        with explained(path, label), open(path, "rb") as content, pa.parquet.ParquetFile(content) as file:
             schema = file.schema_arrow
         check_names(tuple(schema.names), label)
         if not schema.names:
@@ -117,7 +118,7 @@ def _opened(path: Path, label: str, spool: IO[bytes] | None, expected: Sequence[
         header = tuple(first[0]) if has_header else headerless.numbered(max(map(len, first)))
         note = "" if has_header else headerless_note(len(header))
     else:
-        with _explained(path, label):
+        with explained(path, label):
             layout = find_layout(path, label, expected)
         header, has_header, note = layout.header, layout.has_header, layout.note
     names = names_of(header, label)
@@ -148,16 +149,23 @@ def cells(array: pa.Array, missing: Sequence[str] = ()) -> pa.Array | None:
 
 
 def _parquet_batches(table: Table, progress: Progress) -> Iterator[pa.RecordBatch]:
+    rows, done = pa.parquet.read_metadata(table.path).num_rows, 0
+    for batch in parquet_batches(table):
+        yield batch
+        done += batch.num_rows
+        progress(done / rows)
+
+
+def parquet_batches(
+    table: Table, groups: Sequence[int] | None = None, names: Sequence[str] | None = None
+) -> Iterator[pa.RecordBatch]:
+    """Rows of a Parquet file; of some of its row groups, and some of its columns. Pages are read one by one."""
     with (
-        _explained(table.path, table.label),
+        explained(table.path, table.label),
         open(table.path, "rb") as content,
-        pa.parquet.ParquetFile(content) as file,
+        pa.parquet.ParquetFile(content, buffer_size=_BUFFER_BYTES) as file,
     ):
-        rows, done = file.metadata.num_rows, 0
-        for batch in file.iter_batches(batch_size=BATCH_ROWS):
-            yield batch
-            done += batch.num_rows
-            progress(done / rows)
+        yield from file.iter_batches(BATCH_ROWS, groups, names)
 
 
 def _excel_batches(table: Table, progress: Progress) -> Iterator[pa.RecordBatch]:
@@ -170,7 +178,7 @@ def _csv_batches(table: Table, progress: Progress) -> Iterator[pa.RecordBatch]:
     assert table.layout is not None  # of every text file
     with (
         open(table.path, "rb") as file,
-        _explained(table.path, table.label, ragged),
+        explained(table.path, table.label, ragged),
         _csv_reader(file, table.path, table.layout, ragged) as reader,
     ):
         batch = None
@@ -217,7 +225,7 @@ def _csv_reader(
 
 
 @contextmanager
-def _explained(path: Path, label: str, ragged: Sequence[pa.csv.InvalidRow] = ()) -> Iterator[None]:
+def explained(path: Path, label: str, ragged: Sequence[pa.csv.InvalidRow] = ()) -> Iterator[None]:
     """What a reader says about a bad file, in words that lead on."""
     try:
         yield

@@ -9,7 +9,8 @@ from torchnpn.tables.evaluation import (
     marginal_outcome,
     outcome,
 )
-from torchnpn.tables.learning import Data, fit_estimator, read_data
+from torchnpn.tables.large import Large, fit_large, read_large
+from torchnpn.tables.learning import MOST_ROWS, Data, fit_estimator, read_data
 from torchnpn.tables.model import TableModel, uncertainty
 from torchnpn.tables.record import Figure, Record, is_worse, nll_of, people_read
 from torchnpn.tables.rows import Rows, load_rows, rows_to_keep, split_rows
@@ -28,11 +29,13 @@ from torchnpn.tables.target import (
 
 __all__ = [
     "CLASS",
+    "MOST_ROWS",
     "ClassOutcome",
     "Data",
     "FarOutside",
     "Figure",
     "Kind",
+    "Large",
     "LeftOut",
     "NumberOutcome",
     "Outcome",
@@ -47,6 +50,7 @@ __all__ = [
     "find_kind",
     "find_schema",
     "fit_estimator",
+    "fit_large",
     "is_worse",
     "join_outcomes",
     "load_rows",
@@ -58,6 +62,7 @@ __all__ = [
     "outcome",
     "people_read",
     "read_data",
+    "read_large",
     "rows_to_keep",
     "split_rows",
     "uncertainty",

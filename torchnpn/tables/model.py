@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import os
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -15,7 +16,7 @@ from numpy.typing import NDArray
 from torchnpn._text import did_you_mean
 from torchnpn.columns import Number
 from torchnpn.estimators import NPNClassifier, NPNRegressor
-from torchnpn.table_files import TableError, arrow_table, memory_table, open_table
+from torchnpn.table_files import TableError, arrow_table, frame_beside, memory_table, open_table
 from torchnpn.tables.decimal_marks import notations
 from torchnpn.tables.evaluation import figures, marginal_outcome, outcome, rows_at_once
 from torchnpn.tables.learning import fit_estimator, read_data
@@ -123,6 +124,26 @@ class TableModel:
             raise TableError("The frame has no rows.")
         encoded = np.concatenate([self.schema.encode(batch, first_row) for batch in batches])
         return self.predict_inputs(encoded, level, top)
+
+    def predict_frame(self, frame: Any, level: float = 0.9, top: int = 0, keep: Sequence[str] | None = None) -> Any:
+        """The same as a frame of the library of `frame`, beside its columns: for Spark, Dask and Ray, part by part.
+
+        The result has the same columns for every part, also for one without rows.
+
+        Args:
+            frame: Of pandas, polars or Arrow, with the columns of `schema`.
+            level: As for `predict`.
+            top: As for `predict`.
+            keep: Names of its columns to keep; None keeps all.
+        """
+        table = arrow_table(frame)
+        if table.num_rows:
+            columns = self.predict(frame, level, top=top)
+        else:
+            self.schema.check(table.column_names)
+            row = np.ones((1, self.schema.width), np.float32)  # of any numbers
+            columns = {name: values[:0] for name, values in self.predict_inputs(row, level, top).items()}
+        return frame_beside(frame, table.column_names if keep is None else keep, columns)
 
     def predict_inputs(self, X: NDArray[Any], level: float = 0.9, top: int = 0) -> dict[str, NDArray[Any]]:
         """The same for rows that `schema.encode` has read."""

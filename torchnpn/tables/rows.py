@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
+import pyarrow as pa
 from numpy.typing import NDArray
 
 from torchnpn.table_files import Column, Progress, Table, TableError, cells, no_progress
@@ -40,7 +41,7 @@ def load_rows(
         seed: Decides which.
         progress: Called with the share of the file that is read.
     """
-    reader = _reader(column)
+    reader = target_reader(column)
     chosen = np.zeros(column.filled, bool)
     chosen[np.random.default_rng(seed).permutation(column.filled)[:keep]] = True
     X, y = np.empty((keep, schema.width), np.float32), np.empty(keep, np.float64)
@@ -57,6 +58,21 @@ def load_rows(
     if kept < keep:
         raise TableError(f"{table.label} shrank while it was read. Start again.")
     return Rows(X, y)
+
+
+class EncodedRows(NamedTuple):
+    """Those rows of a batch that have a target."""
+
+    X: NDArray[np.float32]
+    y: NDArray[np.float64]
+    rows: Indices  # their numbers in the batch
+
+
+def encoded_rows(batch: pa.RecordBatch, schema: Schema, target: Target) -> EncodedRows:
+    """Inputs and targets of a batch."""
+    y = target.encode(cells(batch[target.name], schema.missing), 1)
+    there = np.flatnonzero(~np.isnan(y))
+    return EncodedRows(schema.encode(batch)[there], y[there], there)
 
 
 def split_rows(y: NDArray[np.float64], share: float, seed: int = 0, by_class: bool = False) -> tuple[Indices, Indices]:
@@ -85,7 +101,8 @@ def split_rows(y: NDArray[np.float64], share: float, seed: int = 0, by_class: bo
     return np.flatnonzero(training), np.sort(held_out)
 
 
-def _reader(column: Column) -> Target:
+def target_reader(column: Column) -> Target:
+    """The target as it stands in the file: numbers, or codes of the sorted texts."""
     if column.notation is not None:
         return Target(column.name, "gaussian", notation=column.notation)
     return Target(column.name, CLASS, tuple(sorted(column.counts)), of_numbers=False)

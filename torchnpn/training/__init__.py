@@ -49,6 +49,7 @@ from torchnpn.training.adversarial import adversarial_rows as adversarial_rows
 from torchnpn.training.chain import why_not_numpy as why_not_numpy
 from torchnpn.training.data import Batch as Batch
 from torchnpn.training.data import Rows as Rows
+from torchnpn.training.data import RowStream as RowStream
 from torchnpn.training.data import as_tensor as as_tensor
 from torchnpn.training.distributed import ALONE as ALONE
 from torchnpn.training.engine import device_engine as device_engine

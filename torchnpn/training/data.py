@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Iterator
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 import scipy.sparse
@@ -180,13 +180,7 @@ class Loader:
         """This process's part of each batch of an epoch, and the weight of the whole batch."""
         if isinstance(self.loader.sampler, DistributedSampler):
             self.loader.sampler.set_epoch(seed)
-        place = torch.device("cpu") if self.device is None else self.device
-        for batch in self.batches(batch_size):
-            total = float(batch.rows) if batch.weight is None else batch.weight.sum()
-            yield batch, processes.total(float(total), place) if processes.connected else total
-        nothing = batch._replace(weight=torch.zeros(batch.rows, device=place))
-        while True:  # others have more
-            yield nothing, processes.total(0.0, place)
+        return _weighed(self.batches(batch_size), self.device, processes)
 
     def batches(self, batch_size: int, order: Tensor | None = None) -> Iterator[Batch]:
         for x, y, *weight in self.loader:
@@ -195,14 +189,77 @@ class Loader:
             yield Batch(x, y.all() if isinstance(y, SparseRows) else y, weight)
 
 
-def as_batches(data: Any, device: torch.device | None, dtype: torch.dtype = torch.float32) -> Rows | Loader:
-    """(x, y), (x, y, weight) or a DataLoader as a source of batches."""
+class RowStream(Protocol):
+    """Rows that do not lie in memory, and are read anew in each epoch."""
+
+    @property
+    def count(self) -> int:
+        """All of them, in all processes."""
+
+    @property
+    def identity(self) -> str:
+        """A text that is another one for other rows."""
+
+    def steps(self, batch_size: int) -> int:
+        """Batches of an epoch."""
+
+    def epoch(self, batch_size: int, seed: int, processes: Processes) -> Iterator[tuple[Any, Any]]:
+        """Inputs and targets of this process's part of each batch, in an order that follows from the seed."""
+
+
+class Streamed:
+    """The batches of a `RowStream`."""
+
+    def __init__(self, stream: RowStream, device: torch.device | None, dtype: torch.dtype) -> None:
+        self.stream, self.device, self.dtype, self.count = stream, device, dtype, stream.count
+
+    def weight_of_all(self, processes: Processes) -> float:
+        """The number of rows of all processes together."""
+        return float(self.count)
+
+    def steps_of_all(self, batch_size: int, processes: Processes) -> int:
+        """Steps of an epoch, the same in all processes."""
+        return self.stream.steps(batch_size)
+
+    def dealt(self, batch_size: int, seed: int, processes: Processes) -> Iterator[tuple[Batch, float | Tensor]]:
+        """This process's part of each batch of an epoch, and the weight of the whole batch."""
+        return _weighed(self._batches(batch_size, seed, processes), self.device, processes)
+
+    def batches(self, batch_size: int, order: Tensor | None = None) -> Iterator[Batch]:
+        """All rows."""
+        return self._batches(batch_size, 0, Processes())
+
+    def _batches(self, batch_size: int, seed: int, processes: Processes) -> Iterator[Batch]:
+        for x, y in self.stream.epoch(batch_size, seed, processes):
+            yield Batch(_to(x, self.device, self.dtype), _to(y, self.device, self.dtype), None)
+
+
+def _weighed(
+    batches: Iterator[Batch], device: torch.device | None, processes: Processes
+) -> Iterator[tuple[Batch, float | Tensor]]:
+    """Batches of this process and, without end, ones that do not count; each with its weight in all processes."""
+    place = torch.device("cpu") if device is None else device
+    for batch in batches:
+        total = float(batch.rows) if batch.weight is None else batch.weight.sum()
+        yield batch, processes.total(float(total), place) if processes.connected else total
+    nothing = batch._replace(weight=torch.zeros(batch.rows, device=place))
+    while True:  # others have more
+        yield nothing, processes.total(0.0, place)
+
+
+def as_batches(data: Any, device: torch.device | None, dtype: torch.dtype = torch.float32) -> Source:
+    """(x, y), (x, y, weight), a DataLoader or a stream as a source of batches."""
     if isinstance(data, DataLoader):
         return Loader(data, device, dtype)
+    if hasattr(data, "epoch"):
+        return Streamed(data, device, dtype)
     if isinstance(data, (tuple, list)) and len(data) in (2, 3) and not isinstance(data, Moments):
         x, y, *weight = data
         return Rows(x, y, weight[0] if weight else None, device, dtype)
     raise TypeError(f"train expects data as (x, y), (x, y, weight) or a DataLoader, got {type(data).__name__}.")
+
+
+Source = Rows | Loader | Streamed
 
 
 def _to(x: Any, device: torch.device | None, dtype: torch.dtype) -> Any:

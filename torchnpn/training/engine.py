@@ -22,7 +22,7 @@ from torchnpn.nn import count_replicas, drawing_from, replicas_of
 from torchnpn.priors import Prior
 from torchnpn.sparse import SparseRows
 from torchnpn.training.chain import NumpyChainSteps, TritonChainSteps, why_not_numpy, why_not_triton
-from torchnpn.training.data import Loader, Rows, as_batches
+from torchnpn.training.data import Loader, Rows, Source, as_batches
 from torchnpn.training.distributed import ALONE, Processes
 from torchnpn.training.epoch import DevicePlan, EpochSummary, HostPlan
 from torchnpn.training.recipe import Recipe
@@ -95,9 +95,7 @@ class Engine:
         return torch.stack([torch.as_tensor(part, dtype=torch.float64, device=self.plan.device) for part in parts])
 
 
-def choose_engine(
-    objective: Objective, data: Rows | Loader, device: torch.device, processes: Processes = ALONE
-) -> Engine:
+def choose_engine(objective: Objective, data: Source, device: torch.device, processes: Processes = ALONE) -> Engine:
     """The engine for a training, perhaps by several processes."""
     recorded = recorded_engine(objective, data, device, processes)
     if isinstance(recorded, Engine):
@@ -108,23 +106,21 @@ def choose_engine(
     return Engine(steps(objective, HostPlan(data, objective.recipe, device, processes)))
 
 
-def host_steps(
-    objective: Objective, data: Rows | Loader, device: torch.device
-) -> type[NumpyChainSteps] | type[TapeSteps]:
+def host_steps(objective: Objective, data: Source, device: torch.device) -> type[NumpyChainSteps] | type[TapeSteps]:
     """The kind of steps that the host takes one by one."""
     numpy = _is_single(objective.model) and why_not_numpy_training(objective, data, device) is None
     return NumpyChainSteps if numpy else TapeSteps
 
 
 def recorded_engine(
-    objective: Objective, data: Rows | Loader, device: torch.device, processes: Processes = ALONE
+    objective: Objective, data: Source, device: torch.device, processes: Processes = ALONE
 ) -> Engine | str:
     """One with steps on the device: on a GPU, or for replicas; else why not."""
     several = np.ndim(objective.recipe.learning_rate) > 0 or getattr(data, "subsets", None) is not None
     if not isinstance(data, Rows):
         if several:
             raise ValueError("One learning rate for each replica needs data in memory: (x, y), not a DataLoader.")
-        return "the data are a DataLoader" if device.type == "cuda" else f"it trains on {device.type}"
+        return "the rows do not lie in memory" if device.type == "cuda" else f"it trains on {device.type}"
     together = not _is_single(objective.model) and why_not_numpy_training(objective, data, device) is None
     if not (device.type == "cuda" or several or together):
         return f"it trains on {device.type}"
@@ -141,12 +137,13 @@ def _is_single(model: nn.Module) -> bool:
     return replicas_of(model) in ((), (1,))
 
 
-def why_not_numpy_training(objective: Objective, data: Rows | Loader, device: torch.device) -> str | None:
+def why_not_numpy_training(objective: Objective, data: Source, device: torch.device) -> str | None:
     """Why a training is not computed by `NumpyChainSteps`; None where it is."""
     model, _, prior, recipe = objective
-    if not isinstance(data, Rows) or not isinstance(data.y, Tensor):
+    if isinstance(data, Loader) or (isinstance(data, Rows) and not isinstance(data.y, Tensor)):
         return "the data are a DataLoader, or targets are sparse"
-    if isinstance(data.x, SparseRows) or (scipy.sparse.issparse(data.x) and not _is_single(model)):
+    x = data.x if isinstance(data, Rows) else None
+    if isinstance(x, SparseRows) or (scipy.sparse.issparse(x) and not _is_single(model)):
         return "inputs are sparse, and there are replicas"
     return "the recipe asks for compiling" if recipe.compile else why_not_numpy(model, prior, device)
 

@@ -15,7 +15,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from torchnpn.training.data import Batch, Loader, Rows
+from torchnpn.training.data import Batch, Rows, Source
 from torchnpn.training.distributed import ALONE, Processes
 from torchnpn.training.recipe import Recipe, adam_rates
 
@@ -42,7 +42,7 @@ def own_seed(seed: int, processes: Processes) -> int:
 class HostPlan:
     """Batches that the host hands out one by one."""
 
-    def __init__(self, data: Rows | Loader, recipe: Recipe, device: torch.device, processes: Processes = ALONE) -> None:
+    def __init__(self, data: Source, recipe: Recipe, device: torch.device, processes: Processes = ALONE) -> None:
         self.data, self.recipe, self.device, self.processes = data, recipe, device, processes
         self.steps, self.total_weight = data.steps_of_all(recipe.batch_size, processes), data.weight_of_all(processes)
         self.generator = torch.Generator(device)  # of all that layers draw

@@ -81,7 +81,7 @@ def explain(
     layers = kernels_of(model, next(iter(rows.batches(_ROWS))).x)
     objective = Objective(model, likelihood, prior, recipe)
     numpy = why_not_numpy_training(objective, rows, place)
-    triton: str | None = "the data are a DataLoader"
+    triton: str | None = "the rows do not lie in memory"
     if isinstance(rows, Rows):
         triton = why_not_triton(model, rows, prior, recipe, place.type == "cuda", processes)
     recorded = recorded_engine(objective, rows, place, processes)

@@ -97,7 +97,9 @@ def _of_module(module: nn.Module, depth: int) -> str:
 
 
 def _of_data(data: Any) -> str:
-    """Of arrays their content; of a DataLoader its size, and the tensors of a TensorDataset."""
+    """Of arrays their content; of a DataLoader its size and the tensors of a TensorDataset; of a stream its word."""
+    if hasattr(data, "identity"):
+        return str(data.identity)
     if isinstance(data, DataLoader):
         size = f"{len(data)} batches of {len(data.dataset)} rows"  # type: ignore[arg-type]
         tensors = data.dataset.tensors if isinstance(data.dataset, TensorDataset) else ()

@@ -21,7 +21,7 @@ from torchnpn.priors import Prior
 from torchnpn.training import checkpoint as checkpoints
 from torchnpn.training.adversarial import check_dense
 from torchnpn.training.checkpoint import Best, Checkpoint, check_tensors
-from torchnpn.training.data import Loader, Rows, as_batches
+from torchnpn.training.data import Loader, Rows, Source, as_batches
 from torchnpn.training.distributed import Processes, join
 from torchnpn.training.engine import choose_engine, resolve_device
 from torchnpn.training.epoch import own_seed, seed_of_epoch
@@ -57,7 +57,7 @@ def train(
 
     Args:
         model: Gives latent moments (…, outputs) for a batch of inputs.
-        data: (x, y) or (x, y, weight) of arrays, tensors, `Moments` or a CSR matrix; or a DataLoader.
+        data: (x, y) or (x, y, weight) of arrays, tensors, `Moments` or a CSR matrix; a DataLoader; or a `RowStream`.
         likelihood: Turns latent moments into the loss of a row.
         prior: On the weights; None for no KL.
         recipe: Settings.
@@ -123,8 +123,8 @@ class _Run:
     def __init__(
         self,
         objective: Objective,
-        data: Rows | Loader,
-        validation: Rows | Loader | None,
+        data: Source,
+        validation: Source | None,
         device: torch.device,
         processes: Processes,
     ) -> None:
@@ -183,7 +183,7 @@ class _Run:
         )
 
     @torch.no_grad()
-    def _evaluate(self, data: Rows | Loader) -> float:
+    def _evaluate(self, data: Source) -> float:
         """Mean loss over rows, the network in evaluation mode."""
         self.model.eval()
         sums = torch.zeros(2, device=self.device)

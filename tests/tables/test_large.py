@@ -1,0 +1,150 @@
+"""A folder that is read piece by piece in each epoch, as one that is larger than memory."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import numpy as np
+import pandas as pd
+import pyarrow.parquet
+import pytest
+import torch
+from support.commands import done
+
+import torchnpn as npn
+from torchnpn import table_files, tables
+from torchnpn.tables import stream as streams
+from torchnpn.training import Processes
+
+ROWS = 3_000
+
+
+def table(rows=ROWS):
+    rng = np.random.default_rng(0)
+    x, kind = rng.normal(size=(rows, 2)), rng.choice(["car", "van"], rows)
+    y = x[:, 0] * 2 + (kind == "van") + 0.1 * rng.normal(size=rows)
+    return pd.DataFrame(
+        {
+            "number": np.arange(rows),
+            "a": np.where(rng.random(rows) < 0.1, np.nan, x[:, 0]),
+            "b": x[:, 1],
+            "kind": kind,
+            "y": np.where(rng.random(rows) < 0.05, np.nan, y),
+            "class": np.where(y > 1, "high", "low"),
+            "count": rng.poisson(np.exp(x[:, 0] / 2)),
+        }
+    )
+
+
+def written(folder, ending="parquet", files=5):
+    """The table in files of different sizes, each with several row groups."""
+    folder.mkdir()
+    rows, ends = table(), np.linspace(0, np.sqrt(ROWS), files + 1)[1:-1] ** 2
+    for k, part in enumerate(np.split(np.arange(ROWS), ends.astype(int))):
+        if ending == "csv":
+            rows.iloc[part].to_csv(folder / f"part-{k}.csv", index=False)
+        else:
+            arrow = pyarrow.Table.from_pandas(rows.iloc[part], preserve_index=False)
+            pyarrow.parquet.write_table(arrow, folder / f"part-{k}.parquet", row_group_size=170)
+    return folder
+
+
+@pytest.fixture(scope="module", params=["parquet", "csv"])
+def folder(request, tmp_path_factory):
+    return written(tmp_path_factory.mktemp("large") / "rows", request.param)
+
+
+def raw_stream(folder, **settings):
+    """All rows to learn from, with their numbers as the only input."""
+    read = tables.read_large(table_files.open_folder(folder), "y", use=["number"], **settings)
+
+    def as_numbers(X, y):
+        return npn.Moments(torch.from_numpy(X[:, :1].copy())), y
+
+    return read, read.stream.learnable(as_numbers)
+
+
+def numbers_seen(stream, batch_size, seed=0, processes=1):
+    """Numbers of the rows of each batch, as a sorted tuple."""
+    every = [list(stream.epoch(batch_size, seed, Processes(rank, processes))) for rank in range(processes)]
+    steps = max(map(len, every))
+    return [
+        np.sort(np.concatenate([batches[t][0].mean[:, 0].numpy() for batches in every if t < len(batches)]))
+        for t in range(steps)
+    ]
+
+
+def test_an_epoch_has_each_row_once_and_none_that_is_held_out(folder):
+    read, stream = raw_stream(folder)
+    batches = numbers_seen(stream, 64)
+    seen = np.concatenate(batches)
+    origin = read.data.schema.columns[0].origin
+    known = np.flatnonzero(table()["y"].notna())
+    held_out = read.held_out.X[:, 0] + origin
+    assert sorted(seen + origin) == sorted(set(known) - set(held_out))
+    assert len(seen) == stream.count and len(batches) == stream.steps(64)
+    assert 0.05 < len(held_out) / len(known) < 0.15
+    assert set(read.some.X[:, 0] + origin) <= set(seen + origin)
+
+
+def test_batches_are_the_same_for_any_number_of_processes(folder):
+    _, stream = raw_stream(folder)
+    alone = numbers_seen(stream, 64)
+    for processes in (2, 4):
+        for one, several in zip(alone, numbers_seen(stream, 64, processes=processes), strict=True):
+            np.testing.assert_array_equal(one, several)
+    assert max(map(len, alone)) <= 70
+    assert len(alone) <= 1.15 * stream.count / 64  # lanes end together, nearly
+
+
+def test_epochs_have_other_orders(folder, monkeypatch):
+    monkeypatch.setattr(streams, "_WINDOW", 1_000)
+    _, stream = raw_stream(folder)
+    first, again, other = (np.concatenate(numbers_seen(stream, 64, seed)) for seed in (0, 0, 1))
+    np.testing.assert_array_equal(first, again)
+    assert (first != other).mean() > 0.9
+    np.testing.assert_array_equal(np.sort(first), np.sort(other))
+
+
+@pytest.mark.parametrize("target", ["y", "class", "count"])
+def test_a_folder_is_learnt_as_the_same_rows_in_memory_are(folder, target):
+    rest = [name for name in ("y", "class", "count", "number") if name != target]
+    settings = {"hidden": (8,), "max_epochs": 12, "batch_size": 64, "random_state": 0}
+    large = tables.read_large(table_files.open_folder(folder), target, drop=rest)
+    estimator, about = tables.fit_large(large, settings)
+    data, rows = tables.read_data(table_files.memory_table(table()), target, drop=rest)
+    whole, beside = tables.fit_estimator(data.schema, data.target, rows, settings)
+    assert (about.family, large.data.schema.names) == (beside.family, data.schema.names)
+    ours, theirs = (
+        tables.figures(tables.outcome(one, which, *large.held_out), tables.marginal_outcome(which, large.held_out.y))
+        for one, which in ((estimator, about), (whole, beside))
+    )
+    ours, theirs = map(tables.nll_of, (ours, theirs))
+    assert ours.model == pytest.approx(theirs.model, abs=0.1)
+    assert ours.model < ours.marginal
+
+
+def test_the_command_learns_from_a_folder(folder, tmp_path, monkeypatch):
+    monkeypatch.setattr(tables, "MOST_ROWS", 1_000)
+    drop = [word for name in ("class", "count") for word in ("--drop", name)]
+    done("fit", folder, "-t", "y", *drop, "-o", tmp_path / "m.npn", "--epochs", 3, "--hidden", "8", "--no-report")
+    assert npn.load(tmp_path / "m.npn").record.rows > 2_000
+    assert [path.name for path in tmp_path.iterdir()] == ["m.npn"]  # the checkpoint is gone
+    done("evaluate", tmp_path / "m.npn", folder)
+
+
+def test_errors_of_the_reading_thread_are_raised_where_batches_are_taken():
+    def broken():
+        yield 1
+        raise table_files.TableError("part-7 is not a whole Parquet file.")
+
+    taken = streams.prefetched(broken(), 2)
+    assert next(taken) == 1
+    with pytest.raises(table_files.TableError, match="part-7"):
+        next(taken)
+
+
+def test_a_stream_knows_other_files(folder):
+    _, stream = raw_stream(folder)
+    assert stream.identity == raw_stream(folder)[1].identity
+    assert stream.identity != dataclasses.replace(stream, seed=1).identity
