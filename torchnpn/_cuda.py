@@ -98,27 +98,28 @@ def _release(generators: list[torch.Generator]) -> None:
         generator.graphsafe_set_state(generator.clone_state())
 
 
-class SideStream:
-    """Work that nothing waits for until `join`: it runs on a stream of its own, beside what follows."""
+class SideStreams:
+    """Work that nothing waits for until `join`: it runs on streams of its own, taken in turns, beside what follows."""
 
-    def __init__(self, device: torch.device) -> None:
+    def __init__(self, device: torch.device, count: int = 4) -> None:
         self._device = device
-        self._stream = torch.cuda.Stream(device) if device.type == "cuda" else None
-        self._held: list[Any] = []  # what the stream still reads must not be given away
+        self._streams = [torch.cuda.Stream(device) for _ in range(count)] if device.type == "cuda" else []
+        self._held: list[Any] = []  # what the streams still read must not be given away
 
     def __call__(self, function: Callable[..., None], *arguments: Any) -> None:
-        if self._stream is None:
+        if not self._streams:
             function(*arguments)
             return
+        stream = self._streams[len(self._held) % len(self._streams)]
         self._held.append(arguments)
-        self._stream.wait_stream(torch.cuda.current_stream(self._device))
-        with torch.cuda.stream(self._stream):
+        stream.wait_stream(torch.cuda.current_stream(self._device))
+        with torch.cuda.stream(stream):
             function(*arguments)
 
     def join(self) -> None:
-        if self._stream is not None:
-            torch.cuda.current_stream(self._device).wait_stream(self._stream)
-            self._held.clear()
+        for stream in self._streams[: len(self._held)]:
+            torch.cuda.current_stream(self._device).wait_stream(stream)
+        self._held.clear()
 
 
 def captured(function: Callable[..., Any], *examples: Tensor) -> Callable[..., Any]:

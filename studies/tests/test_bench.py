@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 import torch
 from npn_studies import bench
-from npn_studies.bench import clock, contest, ours, plan, rivals, table, task, ways
+from npn_studies.bench import clock, contest, ours, plan, rivals, shapes, table, task, ways
 from npn_studies.bench.figure import growth
 from support.pages import png_size
 from torch.nn import functional
@@ -26,7 +26,7 @@ CPU = torch.device("cpu")
 CLASSES = task.make_task(task.Size((6, 8, 7, 3), 5), CPU)
 SPARSE = task.make_task(task.Size((20, 6, 20), 5, "tanh", 4), CPU)
 TASKS = {"classes": CLASSES, "autoencoder": SPARSE}
-ON_CPU = [name for name in contest.ENTRIES if not name.endswith(("compiled", "graph", "fused"))]
+ON_CPU = [name for name in contest.ENTRIES if not name.endswith(("compiled", "graph", "fused", "replayed"))]
 ROOT = Path(__file__).parents[2]
 RUNNER = CliRunner()
 
@@ -338,7 +338,7 @@ def test_quick_bench_by_the_command(tmp_path):
         "left_out",
     }
     assert record["tables"].keys() == {"mnist", "autoencoder", "latency", "throughput"}
-    assert record["left_out"].keys() == {"wide"}
+    assert record["left_out"].keys() == {"wide", "shapes"}
     for name, found in record["tables"].items():
         measured = [row["contestant"] for row in found["rows"] if "why" not in row]
         assert measured == ON_CPU
@@ -353,6 +353,23 @@ def test_quick_bench_by_the_command(tmp_path):
     for words in ("NPN", "MC dropout", "needs a CUDA GPU", "wide: ", "fastest plain network", "new.json"):
         assert words in result.stdout
     assert {file.name for file in tmp_path.iterdir()} == {"new.json", "new.png"}
+
+
+def test_shapes_are_drawn_evenly_and_measured_when_asked(tmp_path):
+    drawn = shapes.drawn()
+    assert drawn == shapes.drawn() and len(drawn) == 60 and drawn != shapes.drawn(seed=1)
+    batches = np.log2([size.batch for size in drawn.values()])
+    np.testing.assert_allclose(np.quantile(batches, [0, 0.5, 1]), [0, 6.5, 13], atol=2.5)
+    path = tmp_path / "new.json"
+    arguments = ["bench", "--quick", "--device", "cpu", "--only", "shapes", "-o", str(path)]
+    result = RUNNER.invoke(cli.app, arguments, catch_exceptions=False)
+    assert result.exit_code == 0, result.output
+    found = json.loads(path.read_text())["shapes"]
+    assert [shape["name"] for shape in found] == list(plan.QUICK.shapes)
+    assert shapes.ratios(found, "npn").keys() == plan.QUICK.shapes.keys()
+    (*_, median, worst), columns = table.shape_cells(found), table.shape_header(found)
+    assert columns == ["network", "plain, µs", "NPN, ratio", "predict"]
+    assert float(worst[2]) >= float(median[2]) > 0
 
 
 @pytest.mark.parametrize(

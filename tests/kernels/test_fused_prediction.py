@@ -13,7 +13,7 @@ from torchnpn.sparse import SparseBatch
 
 pytest.importorskip("triton")
 
-from torchnpn.kernels.triton import layer
+from torchnpn.kernels.triton import layer, tiles
 from torchnpn.kernels.triton import linear as fused
 
 
@@ -53,6 +53,7 @@ NETWORKS = {
     "sigmoid, dropout": nn.mlp(SIZES, activation="sigmoid", dropout=0.3, generator=seeded()),
     "dropout on the inputs": nn.Sequential(nn.Dropout(0.3), nn.Linear(6, 4, generator=seeded()), nn.Tanh()),
     "replicas": nn.mlp(SIZES, replicas=(2,), generator=seeded()),
+    "tied": nn.mlp(SIZES, posterior="tied", replicas=(2,), generator=seeded()),
     "two dimensions of replicas": nn.mlp([6, 4, 2], replicas=(2, 2), generator=seeded()),
 }
 OTHERS = {  # no chain of Gaussian layers: layer by layer, where there is a kernel
@@ -180,7 +181,7 @@ def test_weights_are_prepared_once_and_anew_after_a_change(change, as_on_cuda, c
 
 
 def test_points_and_precisions_have_preparations_of_their_own(as_on_cuda, monkeypatch):
-    monkeypatch.setattr(layer, "is_large", lambda *sizes: True)  # the interpreter has no fast small products
+    monkeypatch.setattr(tiles, "is_large", lambda *sizes: True)  # the interpreter has no fast small products
     net = copy.deepcopy(NETWORKS["relu"]).eval()
     exact = copy.deepcopy(net).double()
     with torch.no_grad():

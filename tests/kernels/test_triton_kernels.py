@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 
 import pytest
@@ -12,19 +13,19 @@ from torchnpn.moments import Moments
 
 pytest.importorskip("triton")
 
-from torchnpn.kernels.triton import layer
 from torchnpn.kernels.triton import linear as fused
+from torchnpn.kernels.triton import tiles
+from torchnpn.kernels.triton.adam import adam_ as triton_adam_
 from torchnpn.kernels.triton.layer import (
     activation,
     activation_gradient,
     fill_pair_,
     forward,
     input_gradient,
-    point_or_random,
+    signal,
     weights,
 )
 from torchnpn.kernels.triton.signals import FAST, FULL, Activation, Drop, Gradient
-from torchnpn.kernels.triton.update import adam_ as triton_adam_
 from torchnpn.maps import sigmoids
 
 
@@ -57,17 +58,23 @@ def mapped(act, o):
 @pytest.fixture(params=[False, True], ids=["small", "large"])
 def large(request, monkeypatch):
     """Both ways through a layer: by kernels alone, and by the library's products with kernels between them."""
-    monkeypatch.setattr("torchnpn.kernels.triton.layer.is_large", lambda *sizes: request.param)
+    monkeypatch.setattr("torchnpn.kernels.triton.tiles.is_large", lambda *sizes: request.param)
     return request.param
 
 
 @pytest.mark.parametrize(
-    ("sizes", "long"),
-    [((1, 256, 20_000, 100), True), ((1, 256, 800, 100), False), ((16, 256, 20_000, 100), False)],
-    ids=["words", "few outputs", "work for all"],
+    ("kernel", "sizes", "large"),
+    [
+        ("input", (1, 256, 20_000, 100), True),  # few long sums
+        ("input", (1, 256, 800, 100), False),
+        ("input", (20, 64, 2000, 100), False),  # work for all
+        ("input", (1, 8192, 10, 4096), False),  # short sums
+        ("forward", (1, 8192, 4096, 4096), True),
+        ("weight", (1, 8192, 4096, 4096), True),
+    ],
 )
-def test_long_sums_of_few_inputs_are_the_librarys(sizes, long):
-    assert layer._few_long_sums(*sizes) is long
+def test_where_the_librarys_products_are_taken(kernel, sizes, large):
+    assert tiles.is_large(kernel, *sizes) is large
 
 
 # Activations ---------------------------------------------------------------------------------------------------------
@@ -117,7 +124,7 @@ def test_an_activation_and_its_slopes_are_those_of_the_map(act):
     assert (got[1] >= 0).all()
     for i, output in enumerate(want):
         up = [torch.full_like(m, float(i == k)) for k in range(2)]
-        found = activation_gradient(m, s, *up, act)
+        found = activation_gradient(m, s, *up, act)[:2]
         expected = torch.autograd.grad(output.sum(), exact, retain_graph=True)
         for a, b, size in zip(found, expected, slopes[i], strict=True):
             assert ((a - b).abs() <= slope_bound * size).all()
@@ -141,7 +148,7 @@ def test_an_activation_survives_numbers_of_any_size(act):
     m, s = torch.tensor(list(itertools.product(means, sizes))).T.contiguous()
     a_m, a_s = activation(m, s, act)
     gradient = activation_gradient(m, s, torch.ones_like(m), torch.ones_like(m), act)
-    assert all(t.isfinite().all() for t in (a_m, a_s, *gradient))
+    assert all(t.isfinite().all() for t in (a_m, a_s, *gradient[:2]))
     assert (a_s >= 0).all()
 
 
@@ -168,14 +175,19 @@ def test_autograd_calls_the_activation(act):
 # Layers --------------------------------------------------------------------------------------------------------------
 
 
-def layer_case(replicas, rows, outputs, inputs, *, point=False, shared=False, bias=True, seed=0):
-    """a, W, b with variances (for b and W log standard deviations) as a list of leaves; None where there is none."""
+def layer_case(replicas, rows, outputs, inputs, *, point=False, shared=False, bias=True, tied=False, seed=0):
+    """a, W, b with variances (for b and W log standard deviations) as a list of leaves; None where there is none.
+
+    The tied ones of W are two, and last.
+    """
     lead = () if shared else replicas
     positive = lambda t: 0.3 * t - 1
     x, xs = normal(*lead, rows, inputs, seed=seed), normal(*lead, rows, inputs, seed=seed + 1).square()
     W, W_l = (normal(*replicas, outputs, inputs, seed=seed + k) for k in (2, 3))
     b, b_l = (normal(*replicas, outputs, seed=seed + k) for k in (4, 5))
     found = [x, None if point else xs, W / inputs**0.5, positive(W_l), b, positive(b_l)]
+    if tied:
+        return [*found[:3], positive(W_l[..., :1]), *found[4:], positive(W_l[..., :1, :])]
     return found if bias else [*found[:4], None, None]
 
 
@@ -184,16 +196,17 @@ def as_leaves(tensors, dtype):
 
 
 def exact_layer(leaves, act, log_std):
-    a_m, a_s, W_m, W_v, b_m, b_v = leaves
+    a_m, a_s, W_m, W_v, b_m, b_v, *other = leaves
     variance = lambda v: torch.exp(2 * v) if log_std else v
     b = None if b_m is None else Moments(b_m, variance(b_v))
-    return mapped(act, maps.linear(Moments(a_m, a_s), Moments(W_m, variance(W_v)), b))
+    W_s = functools.reduce(torch.mul, (variance(v) for v in (W_v, *other)))
+    return mapped(act, maps.linear(Moments(a_m, a_s), Moments(W_m, W_s), b))
 
 
 def fused_layer(leaves, act, precision, log_std):
-    a_m, a_s, W_m, W_v, b_m, b_v = leaves
+    a_m, a_s, W_m, W_v, b_m, b_v, *other = leaves
     b = None if b_m is None else Moments(b_m, b_v)
-    return fused.linear(Moments(a_m, a_s), Moments(W_m, W_v), b, act, precision, log_std)
+    return fused.linear(Moments(a_m, a_s), [W_m, W_v, *other], b, act, precision, log_std)
 
 
 def relative(a, b):
@@ -234,6 +247,13 @@ def test_a_layer_and_its_gradients_are_those_of_the_maps(name, point, shape, lar
     compare(layer_case(*shape, point=point), Activation(name), FULL, 3e-6)
 
 
+@pytest.mark.parametrize("log_std", [True, False], ids=["logarithms", "variances"])
+@pytest.mark.parametrize("point", [True, False], ids=["a point", "random"])
+@pytest.mark.parametrize("shape", [SHAPES["one network"], SHAPES["two dimensions of replicas"]], ids=str)
+def test_a_layer_with_tied_standard_deviations(shape, point, log_std, large):
+    compare(layer_case(*shape, point=point, tied=True), Activation("relu"), FULL, 3e-6, log_std)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["sigmoid", "tanh"])
 def test_other_activations_after_a_layer(name, large):
@@ -258,7 +278,7 @@ def test_a_layer_without_bias_and_with_variances_of_weights(point, large):
 
 def test_the_fast_precision_is_near(monkeypatch):
     """In bfloat16, whose relative error is 2⁻⁹ a factor; the interpreter has no such products in the small kernels."""
-    monkeypatch.setattr("torchnpn.kernels.triton.layer.is_large", lambda *sizes: True)
+    monkeypatch.setattr("torchnpn.kernels.triton.tiles.is_large", lambda *sizes: True)
     compare(layer_case((2,), 33, 30, 45), Activation("relu"), FAST, 1e-2)
 
 
@@ -278,9 +298,9 @@ ROWS, WIDTH, REPLICAS = 30, 31, 2
 def hidden(drop, seed=0):
     """A layer below, with or without dropout: its output, and its weights."""
     a_m, _, *parameters = layer_case((REPLICAS,), ROWS, WIDTH, 5, point=True, seed=seed)
-    w = weights(*parameters, True, True, FULL)
+    w = weights(parameters[:2], parameters[2:], True, True, FULL)
     fill_pair_(w)
-    return forward(point_or_random(a_m, None, FULL), w, Activation("sigmoid"), drop=drop, last=True, precision=FULL)
+    return forward(signal(a_m, None, w, FULL), w, Activation("sigmoid"), drop=drop, precision=FULL)
 
 
 def dropping(p=0.3, seed=7, step=0, salt=1):
@@ -316,7 +336,7 @@ def test_every_step_replica_row_layer_and_seed_draws_a_mask_of_its_own():
 def test_small_and_large_layers_draw_the_same_mask_again_and_again(monkeypatch):
     small = mask(dropping())
     assert torch.equal(small, mask(dropping()))
-    monkeypatch.setattr("torchnpn.kernels.triton.layer.is_large", lambda *sizes: True)
+    monkeypatch.setattr("torchnpn.kernels.triton.tiles.is_large", lambda *sizes: True)
     assert torch.equal(small, mask(dropping()))
 
 
@@ -325,15 +345,15 @@ def test_the_backward_pass_draws_the_mask_of_the_forward_pass(large):
     """Through dropout and sigmoid down to o: the chain rule by hand, with the mask read off the output."""
     drop, act = dropping(), Activation("sigmoid")
     below, scale = hidden(drop), mask(drop)
-    signal = point_or_random(below.a.m, below.a.s, FULL)
     _, _, *parameters = layer_case((REPLICAS,), ROWS, 6, WIDTH, seed=30)
-    w = weights(*parameters, True, False, FULL)
+    w = weights(parameters[:2], parameters[2:], True, False, FULL)
     fill_pair_(w)
+    a = signal(below.a.m, below.a.s, w, FULL)
     g = Gradient(normal(REPLICAS, ROWS, 6, seed=40), normal(REPLICAS, ROWS, 6, seed=41))
-    by_o = input_gradient(g, signal, w, below, act, drop, FULL)
-    by_a = input_gradient(g, signal, w, precision=FULL)
+    by_o = input_gradient(g, a, w, below, act, drop, FULL)
+    by_a = input_gradient(g, a, w, precision=FULL)
     want = activation_gradient(below.o_m, below.o_s, by_a.m * scale, by_a.s * scale**2, act)
-    torch.testing.assert_close(by_o, want, rtol=2e-4, atol=4e-6)  # the mask was rounded
+    torch.testing.assert_close(by_o[:2], want[:2], rtol=2e-4, atol=4e-6)  # the mask was rounded
 
 
 # Adam ----------------------------------------------------------------------------------------------------------------

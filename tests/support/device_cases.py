@@ -23,8 +23,13 @@ def normal(*shape, seed=0):
     return torch.randn(*shape, generator=seeded(seed))
 
 
-def network(replicas=(), hidden=(7, 6), activation="relu", dropout=0.0):
-    return nn.mlp([FEATURES, *hidden, OUTPUTS], "gaussian", activation, dropout, replicas=replicas, generator=seeded())
+def network(replicas=(), hidden=(7, 6), activation="relu", dropout=0.0, posterior="mean_field", noise=False):
+    sizes, common = [FEATURES, *hidden, OUTPUTS], {"posterior": posterior, "replicas": replicas}
+    net = nn.mlp(sizes, "gaussian", activation, dropout, **common, generator=seeded())
+    if not noise:
+        return net
+    head = nn.MeanAndNoise(hidden[-1], OUTPUTS, **common, generator=seeded(1))
+    return nn.Sequential(*net[:-1], head)
 
 
 def dataset(kind="labels", variance=False, weight=False):

@@ -11,7 +11,7 @@ import torch
 from support.device_cases import FEATURES, OUTPUTS, ROWS, dataset, network, normal, reason, recipe, seeded
 
 from torchnpn import likelihoods, nn, priors
-from torchnpn._cuda import CapturedCall, SideStream, captured
+from torchnpn._cuda import CapturedCall, SideStreams, captured
 from torchnpn.moments import Moments
 from torchnpn.training import constant, cosine
 from torchnpn.training.chain import TritonChainSteps
@@ -26,7 +26,7 @@ pytest.importorskip("triton")
 def textbook_kl(net, prior):
     """Σ ½ (λ (m² + s) - 1 - log λ - log s) over weights and biases of Gaussian layers."""
     total = 0.0
-    for i, layer in enumerate(module for module in net if isinstance(module, nn.Linear)):
+    for i, layer in enumerate(module for module in net.modules() if isinstance(module, nn.Linear)):
         for parameter, bias in ((layer.weight, False), (layer.bias, True)):
             m, s = parameter.moments
             if isinstance(prior, priors.IsotropicGaussian):
@@ -81,6 +81,7 @@ def alone(module, make, replica):
     return lone
 
 
+TIED = {"posterior": "tied"}
 EMPIRICAL, ISOTROPIC = priors.EmpiricalBayes(), priors.IsotropicGaussian(10.0)
 CASES = {  # settings of the network and of the data; the prior; settings of the recipe
     "labels": ({"hidden": (70, 2)}, {}, None, {"epochs": 1}),
@@ -107,6 +108,23 @@ CASES = {  # settings of the network and of the data; the prior; settings of the
         EMPIRICAL,
         {"learning_rate": [2e-2, 1e-3]},
     ),
+    "tied": ({**TIED, "hidden": (70, 2)}, {}, None, {"epochs": 1}),
+    "tied, isotropic, uncertain inputs": (TIED, {"variance": True}, ISOTROPIC, {}),
+    "tied, empirical Bayes, replicas": ({**TIED, "replicas": (2,)}, {"weight": True}, EMPIRICAL, {}),
+    "tied, one layer": ({**TIED, "hidden": ()}, {}, EMPIRICAL, {"adversarial": 0.5}),
+    "tied, amounts, noise": (
+        {**TIED, "noise": True, "activation": "tanh"},
+        {"kind": "amounts"},
+        EMPIRICAL,
+        {"epochs": 1},
+    ),
+    "amounts, noise": ({"noise": True}, {"kind": "amounts", "weight": True}, EMPIRICAL, {"epochs": 1}),
+    "amounts, noise, replicas, adversarial": (
+        {"noise": True, "hidden": (7,), "replicas": (2,)},
+        {"kind": "amounts"},
+        ISOTROPIC,
+        {"epochs": 1, "adversarial": 0.5},
+    ),
     "labels, adversarial": ({}, {}, ISOTROPIC, {"epochs": 1, "adversarial": 0.5}),
     "labels, adversarial, one layer": ({"hidden": ()}, {}, None, {"adversarial": 0.5}),
     "amounts, adversarial, replicas, radii": (
@@ -119,22 +137,21 @@ CASES = {  # settings of the network and of the data; the prior; settings of the
 }
 
 
-def likelihood_for(data, replicas=()):
-    return (
-        likelihoods.ScaledSoftmax(OUTPUTS)
-        if "kind" not in data
-        else likelihoods.GaussianNoise(OUTPUTS, replicas=replicas)
-    )
+def likelihood_for(shape, data, replicas=()):
+    if "kind" not in data:
+        return likelihoods.ScaledSoftmax(OUTPUTS)
+    kind = likelihoods.HeteroscedasticGaussian if shape.get("noise") else likelihoods.GaussianNoise
+    return kind(OUTPUTS, replicas=replicas)
 
 
 def check_case(case, fused):
     shape, data, prior, settings = case
     settings, data_, replicas = recipe(**settings), dataset(**data), shape.get("replicas", ())
-    net, likelihood = network(**shape), likelihood_for(data, replicas)
+    net, likelihood = network(**shape), likelihood_for(shape, data, replicas)
     single = [None] if not replicas else range(*replicas)
     lone_shape = {**shape, "replicas": ()}
     lone_nets = [alone(net, lambda: network(**lone_shape), k) for k in single]
-    lone_likelihoods = [alone(likelihood, lambda: likelihood_for(data), k) for k in single]
+    lone_likelihoods = [alone(likelihood, lambda: likelihood_for(shape, data), k) for k in single]
     training = device_engine(net, data_, likelihood, prior, settings, fused=fused)
     assert isinstance(training.stepper, TritonChainSteps if fused else TapeSteps)
     losses, orders = [], []
@@ -172,18 +189,25 @@ def test_a_training_by_autograd_is_the_plain_loop(case):
 
 
 WAYS = {  # constants of `layer` that lead through the other branches
-    "library's products": {"layer.is_large": lambda *sizes: True},
-    "sums added up before": {"update._MOST_PARTS": 0},
-    "long batches": {"update.LONG": 1},
+    "library's products": {"tiles.is_large": lambda *sizes: True},
+    "sums added up before": {"update._MOST_PARTS": 0, "layer.MOST_PARTS": 1},
+    "loss of many classes": {"step._FEW_CLASSES": 1},
+    "products and update in two kernels, batches in parts": {
+        "update._FEW_ROWS": 0,
+        "update._ROWS": 4,
+        "layer._LEAST_PART": 4,
+    },
 }
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("posterior", ["mean_field", "tied"])
 @pytest.mark.parametrize("way", WAYS.values(), ids=WAYS)
-def test_every_way_through_a_fused_step_is_the_plain_loop(way, monkeypatch):
+def test_every_way_through_a_fused_step_is_the_plain_loop(way, posterior, monkeypatch):
     for name, value in way.items():
         monkeypatch.setattr(f"torchnpn.kernels.triton.{name}", value)
-    check_case(({"replicas": (2,), "hidden": (40,)}, {}, EMPIRICAL, {"epochs": 1}), fused=True)
+    shape = {"replicas": (2,), "hidden": (40,), "posterior": posterior}
+    check_case((shape, {}, EMPIRICAL, {"epochs": 1}), fused=True)
 
 
 def test_an_activation_may_be_last():
@@ -264,7 +288,7 @@ def test_on_a_cpu_nothing_is_recorded():
     assert [repeated() for _ in range(6)] == [1, 2, 3, 4, 5, 6]
     assert captured(torch.sin, torch.ones(3)) is torch.sin
     assert captured(torch.sin) is torch.sin
-    beside = SideStream(torch.device("cpu"))
+    beside = SideStreams(torch.device("cpu"))
     beside(calls.append, 2)
     beside.join()
     assert calls[-1] == 2

@@ -222,7 +222,7 @@ def adam_(x: Tensor, gradient: Tensor, averages: Tensor, now: Tensor, b1: float,
         epsilon: Smallest divisor.
     """
     if x.is_cuda:
-        _triton().update.adam_(x, gradient, averages, now, b1, b2, epsilon)
+        _triton().adam.adam_(x, gradient, averages, now, b1, b2, epsilon)
         return
     shape = (-1, *[1] * (x.dim() - 1)) if len(now) > 1 else (1,) * x.dim()
     rate, correction = (now[:, i].view(shape) for i in range(2))

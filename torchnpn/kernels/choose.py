@@ -148,8 +148,6 @@ def why_not_triton_linear(a: Any, W: Sequence[Tensor | None], b: Sequence[Tensor
         return reason
     (mean, *spread), shape = W, a.mean.shape
     assert mean is not None
-    if len(spread) > 1:
-        return TIED
     if not _are_spreads(spread, mean) or not _are_biases(b, mean):
         return _NO_VARIANCE
     if len(shape) < 2 or shape[:-2] not in ((), mean.shape[:-2]) or shape[-1] != mean.shape[-1]:

@@ -61,6 +61,7 @@ from torchnpn.likelihoods.censored import Censored as Censored
 from torchnpn.likelihoods.exposure import Exposed as Exposed
 from torchnpn.likelihoods.exposure import with_offset as with_offset
 from torchnpn.likelihoods.gradients import loss_gradient as loss_gradient
+from torchnpn.likelihoods.guards import LOG_VARIANCE as LOG_VARIANCE
 from torchnpn.likelihoods.targets import in_support as in_support
 from torchnpn.likelihoods.targets import words_of_support as words_of_support
 

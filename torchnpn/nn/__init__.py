@@ -74,6 +74,7 @@ __all__ = [
 # For other packages of torchnpn:
 from torchnpn.nn.activation import ACTIVATIONS as ACTIVATIONS
 from torchnpn.nn.chain import Chain as Chain
+from torchnpn.nn.chain import ChainLayer as ChainLayer
 from torchnpn.nn.chain import chain_of as chain_of
 from torchnpn.nn.coordinates import POSTERIORS as POSTERIORS
 from torchnpn.nn.coordinates import Posterior as Posterior

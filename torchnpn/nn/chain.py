@@ -8,7 +8,6 @@ from torch import nn
 
 from torchnpn._torch import has_hooks
 from torchnpn.families import Gamma, Gaussian
-from torchnpn.kernels import choose
 from torchnpn.nn.activation import ReLU, Sigmoid, Tanh
 from torchnpn.nn.linear import Linear
 from torchnpn.nn.neurons import Saturating
@@ -17,7 +16,7 @@ from torchnpn.nn.noise import Dropout
 FUSED: dict[type[nn.Module], str] = {ReLU: "relu", Sigmoid: "sigmoid", Tanh: "tanh"}  # those that end a linear kernel
 
 
-class Layer(NamedTuple):
+class ChainLayer(NamedTuple):
     """A linear layer with the activation and the dropout after it."""
 
     linear: Linear
@@ -27,7 +26,7 @@ class Layer(NamedTuple):
 
 class Chain(NamedTuple):
     dropout: float  # on the inputs
-    layers: list[Layer]
+    layers: list[ChainLayer]
 
 
 def chain_of(modules: list[nn.Module]) -> Chain | str:
@@ -41,10 +40,8 @@ def chain_of(modules: list[nn.Module]) -> Chain | str:
         if type(linear) is not Linear or linear.weight.family is not Gaussian or linear.bias is None:
             what = type(linear).__name__
             return f"{what} is not a Gaussian Linear layer with a bias, nor ReLU, Sigmoid, Tanh or Dropout after one"
-        if linear.weight.posterior == "tied":
-            return choose.TIED
         name = FUSED[type(rest.pop(0))] if rest and type(rest[0]) in FUSED else "none"
-        layers.append(Layer(linear, name, _dropout(rest)))
+        layers.append(ChainLayer(linear, name, _dropout(rest)))
     return Chain(first, layers) if layers else "there is no layer"
 
 

@@ -14,13 +14,13 @@ import scipy.sparse
 import torch
 from torch import Tensor, nn
 
-from torchnpn._cuda import SideStream
+from torchnpn._cuda import SideStreams
 from torchnpn._torch import has_hooks
 from torchnpn.families import Gaussian
 from torchnpn.kernels import choose, cpu, has_triton
-from torchnpn.likelihoods import ScaledSoftmax, loss_gradient
+from torchnpn.likelihoods import LOG_VARIANCE, GaussianNoise, HeteroscedasticGaussian, ScaledSoftmax, loss_gradient
 from torchnpn.moments import Moments
-from torchnpn.nn import Chain, Linear, MeanAndNoise, ReLU, Sequential, chain_of, count_replicas
+from torchnpn.nn import ChainLayer, Linear, MeanAndNoise, ReLU, Sequential, chain_of, count_replicas
 from torchnpn.priors import EmpiricalBayes, IsotropicGaussian, Prior
 from torchnpn.training.adversarial import radius_per_replica, step_along
 from torchnpn.training.data import Rows
@@ -195,7 +195,7 @@ def why_not_triton(
     dense = rows.x.mean if isinstance(rows.x, Moments) else rows.x
     if not on_device or not has_triton():
         return "there is no CUDA device, or no Triton"
-    if isinstance(chain := _chain(model), str):
+    if isinstance(chain := _fused_chain(model), str):
         return (
             "the network is not made of Gaussian Linear layers with ReLU, Sigmoid, Tanh and Dropout between them: "
             f"{chain}"
@@ -214,12 +214,33 @@ def why_not_triton(
     return _why_not_trained(model, [layer.linear for layer in chain.layers], prior)
 
 
-def _chain(model: nn.Module) -> Chain | str:
+class _FusedChain(NamedTuple):
+    """The layers of a network that Triton trains."""
+
+    dropout: float  # on the inputs
+    hidden: list[ChainLayer]
+    heads: list[ChainLayer]  # side by side at the end
+
+    @property
+    def layers(self) -> list[ChainLayer]:
+        return [*self.hidden, *self.heads]
+
+
+def _fused_chain(model: nn.Module) -> _FusedChain | str:
     """The layers of a network, with no dropout at the end; else why not."""
     if type(model) is not Sequential or has_hooks(model):
         return "it is not a Sequential, or a hook listens to it"
-    chain = chain_of(list(model))
-    return "it ends with Dropout" if isinstance(chain, Chain) and chain.layers[-1].dropout else chain
+    *body, last = model
+    heads = [last.mean, last.noise] if type(last) is MeanAndNoise and not has_hooks(last) else []
+    chain = chain_of([*body, *heads[:1]] if heads else [*body, last])
+    if isinstance(chain, str):
+        return chain
+    *hidden, first = chain.layers
+    if first.dropout:
+        return "it ends with Dropout"
+    if heads and not hidden:
+        return "MeanAndNoise has no layer below it"
+    return _FusedChain(chain.dropout, hidden, [first, *(ChainLayer(head, "none", 0.0) for head in heads[1:])])
 
 
 class TritonChainSteps(ChainSteps):
@@ -230,21 +251,23 @@ class TritonChainSteps(ChainSteps):
 
         super().__init__(objective, plan)
         model, likelihood, prior, recipe = objective
-        chain = _chain(model)
-        assert isinstance(chain, Chain)
+        self._triton, self.precision = triton, triton.PRECISIONS[recipe.precision]
+        chain = _fused_chain(model)
+        assert isinstance(chain, _FusedChain)
         self.on_device, self.layers = plan, chain.layers
         self.parameters = [*objective.learnt.parameters()]
         x = plan.rows.x if isinstance(plan.rows.x, Moments) else Moments(plan.rows.x)
-        layers = [
-            triton.Layer(*_flattened(one.linear, plan.replicas), one.activation, one.dropout) for one in chain.layers
-        ]
-        plain, few = layers[-1].activation == "none", layers[-1].b_m.shape[-1] <= triton.MOST_CLASSES
+        hidden, heads = (
+            [triton.Layer(*_flattened(one.linear, plan.replicas), one.activation, one.dropout) for one in layers]
+            for layers in (chain.hidden, chain.heads)
+        )
+        plain, few = len(heads) == 1 and heads[0].activation == "none", heads[0].b[0].shape[-1] <= triton.MOST_CLASSES
         labels = plan.rows.y if type(likelihood) is ScaledSoftmax and plain and few else None
         self.own = AdamUpdate([p for p in likelihood.parameters() if p.requires_grad], plan.now)
-        self.side = SideStream(plan.device)
+        self.side = SideStreams(plan.device)
         self.operations = self.chain = triton.TritonChain(
-            (x.mean, x.variance), plan, chain.dropout, layers, _prior_setting(prior),
-            ADAM, triton.PRECISIONS[recipe.precision], labels, self._loss, self.side,
+            (x.mean, x.variance), plan, chain.dropout, hidden, heads, _prior_setting(prior),
+            ADAM, self.precision, labels, self._loss, self.side,
         )  # fmt: skip
         self.radius = radius_per_replica(recipe.adversarial, plan.replicas, x.mean)
         self.update = Update(self.side.join, self._averages)  # the kernels of the chain take the step
@@ -255,17 +278,43 @@ class TritonChainSteps(ChainSteps):
     def gradient(self) -> None:
         self.sweep()
 
-    def _loss(self, m: Tensor, s: Tensor, learning: bool) -> tuple[Tensor, Tensor]:
-        """Gradients by the outputs, by autograd; the likelihood's own parameters take their step at once."""
+    def _loss(self, outputs: Sequence[Any], learning: bool) -> Sequence[Any]:
+        """Gradients by the outputs of each head; the likelihood's own parameters take a step beside what follows."""
+        likelihood, y = self.likelihood, self.on_device.rows.y
+        noisy = type(likelihood) in (GaussianNoise, HeteroscedasticGaussian) and y.dtype == torch.float32
+        if noisy and y.dim() == 2 and y.shape[-1] <= self._triton.MOST_TARGETS:
+            found, by_own = self._noise_loss(likelihood, outputs, learning)  # type: ignore[arg-type]
+        else:
+            found, by_own = self._autograd_loss(outputs, learning)
+        if learning and by_own:
+            self.side(self.own.apply, by_own)
+        return found
+
+    def _noise_loss(
+        self, likelihood: GaussianNoise, outputs: Sequence[Any], learning: bool
+    ) -> tuple[Sequence[Any], Sequence[Tensor]]:
+        plan, log_noise = self.on_device, likelihood.log_noise
+        following = plan.following if learning else torch.empty_like(plan.following)
+        of_replicas = log_noise.detach().view(plan.replicas, -1)
+        found, by_noise = self._triton.noise_loss(
+            outputs, plan.rows.y, of_replicas, plan, following, likelihood.elbo, LOG_VARIANCE, self.precision.variance
+        )
+        return found, [by_noise.view_as(log_noise)] if log_noise.requires_grad else []
+
+    def _autograd_loss(self, outputs: Sequence[Any], learning: bool) -> tuple[Sequence[Any], Sequence[Tensor]]:
         plan, own = self.on_device, self.own
         with torch.enable_grad():
-            m, s = (part.detach().requires_grad_() for part in (m, s))
+            parts = [[o[k].detach().requires_grad_() for o in outputs] for k in range(2)]
+            m, s = (torch.cat(of_heads, -1) for of_heads in parts)
             rows = self.likelihood.loss(Moments(m, s), plan.rows.y[plan.part(plan.order)]) * plan.part(plan.share)
-            g_m, g_s, *by_own = torch.autograd.grad(rows.sum(), [m, s, *own.parameters], materialize_grads=True)
+            leaves = [*parts[0], *parts[1], *own.parameters]
+            found = torch.autograd.grad(rows.sum(), leaves, materialize_grads=True)
         if learning:
-            own.apply(by_own)
             plan.note(rows.detach())
-        return g_m, g_s
+        heads = len(outputs)
+        by_heads = zip(found[:heads], found[heads : 2 * heads], strict=True)
+        gradients = [self._triton.Gradient(*(g.contiguous() for g in both)) for both in by_heads]
+        return gradients, found[2 * heads :]
 
     def _averages(self) -> list[Averages]:
         found = self.own.averages()
@@ -281,8 +330,12 @@ def _tensors(linear: Linear) -> list[Tensor]:
     return [*linear.weight.free, *linear.bias.free]
 
 
-def _flattened(linear: Linear, replicas: int) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """The same, with one leading dimension of replicas."""
-    W_m, W_log_std, b_m, b_log_std = (p.detach() for p in _tensors(linear))
-    W_m, W_log_std = (p.view(replicas, *p.shape[-2:]) for p in (W_m, W_log_std))
-    return W_m, W_log_std, b_m.view(replicas, -1), b_log_std.view(replicas, -1)
+def _flattened(linear: Linear, replicas: int) -> tuple[list[Tensor], tuple[Tensor, Tensor]]:
+    """Weights and biases, with one leading dimension of replicas and, if tied, vectors of logarithms."""
+    assert linear.bias is not None
+    mean, *spread = (p.detach() for p in linear.weight.free)
+    vectors = len(spread) > 1
+    W = [mean.view(replicas, *mean.shape[-2:])]
+    W += [log.view(replicas, *((-1,) if vectors else mean.shape[-2:])) for log in spread]
+    b_m, b_log_std = (p.detach().view(replicas, -1) for p in linear.bias.free)
+    return W, (b_m, b_log_std)

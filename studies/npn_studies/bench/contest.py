@@ -11,7 +11,7 @@ import torch
 from npn_studies.bench import ours, rivals
 from npn_studies.bench.clock import Limits, clock, in_turns, with_peak
 from npn_studies.bench.task import Task
-from npn_studies.bench.ways import COMPILED, COMPILED_GRAPH, EAGER, Call, Contestant, Unavailable
+from npn_studies.bench.ways import COMPILED, COMPILED_GRAPH, EAGER, GRAPH, Call, Contestant, Unavailable
 
 REPLICAS = 20
 _LONGEST = 90  # letters of a reason
@@ -28,10 +28,17 @@ ENTRIES = {
     "plain": Entry("plain", partial(rivals.plain, way=EAGER)),
     "plain-compiled": Entry("plain, compiled", partial(rivals.plain, way=COMPILED)),
     "plain-graph": Entry("plain, compiled, graph", partial(rivals.plain, way=COMPILED_GRAPH)),
+    "plain-replayed": Entry("plain, graph", partial(rivals.plain, way=GRAPH)),
     "npn": Entry("NPN", partial(ours.npn, way=EAGER)),
     "npn-compiled": Entry("NPN, compiled", partial(ours.npn, way=COMPILED)),
     "npn-graph": Entry("NPN, graph", partial(ours.npn_on_device, fused=False)),
     "npn-fused": Entry("NPN, fused", partial(ours.npn_on_device, fused=True)),
+    "npn-tied": Entry(
+        "NPN, tied",
+        lambda task: (partial(ours.npn_on_device, fused=None) if task.gpu else partial(ours.npn, way=EAGER))(
+            task, posterior="tied"
+        ),
+    ),
     "npn-replicas": Entry(
         f"{REPLICAS} NPNs, each",
         lambda task: (

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import torch
 from torch import Tensor
@@ -11,8 +11,10 @@ from torch import Tensor
 from npn_studies.bench.task import Task
 from npn_studies.bench.ways import GRAPH, Call, Contestant, Way, prediction, require, training_step
 from torchnpn import likelihoods, nn, priors
+from torchnpn.nn import MeanAndNoise, Sequential
 from torchnpn.training import Batch, Recipe, constant, device_engine, row_loss
 
+Posterior = Literal["mean_field", "tied"]
 _PRIOR = priors.IsotropicGaussian(100.0)
 _EPOCHS = 1000
 
@@ -22,37 +24,45 @@ class Network(NamedTuple):
     likelihood: likelihoods.Likelihood
 
 
-def npn(task: Task, way: Way, replicas: tuple[int, ...] = ()) -> Contestant:
+def npn(task: Task, way: Way, replicas: tuple[int, ...] = (), posterior: Posterior = "mean_field") -> Contestant:
     """Trained by torch's tape and optimizer."""
-    network = _network(task, replicas)
+    network = _network(task, replicas, posterior)
     return Contestant(
         partial(_taped, task, network, way), partial(_asked, task, network, way), replicas[0] if replicas else 1
     )
 
 
-def npn_on_device(task: Task, fused: bool | None, replicas: tuple[int, ...] = ()) -> Contestant:
+def npn_on_device(
+    task: Task, fused: bool | None, replicas: tuple[int, ...] = (), posterior: Posterior = "mean_field"
+) -> Contestant:
     """Trained as `train` does on a GPU: the whole step in one CUDA graph, by autograd or by the fused kernels.
 
     Args:
         task: What to do.
         fused: Whether by the fused kernels; None for those where they apply.
         replicas: Leading dimensions, for networks trained at once.
+        posterior: Of the weights.
     """
     require(GRAPH, task)
-    network = _network(task, replicas)
+    network = _network(task, replicas, posterior)
     return Contestant(
         partial(_on_device, task, network, fused), partial(_asked, task, network, GRAPH), replicas[0] if replicas else 1
     )
 
 
-def _network(task: Task, replicas: tuple[int, ...]) -> Network:
+def _network(task: Task, replicas: tuple[int, ...], posterior: Posterior = "mean_field") -> Network:
     size, generator = task.size, torch.Generator().manual_seed(0)
-    model = nn.mlp(size.sizes, activation=size.activation, replicas=replicas, generator=generator)
-    likelihood = (
-        likelihoods.ScaledSoftmax(size.sizes[-1])
-        if size.entries is None
-        else likelihoods.GaussianNoise(replicas=replicas)
-    )
+    common: dict[str, Any] = {"posterior": posterior, "replicas": replicas, "generator": generator}
+    model = nn.mlp(size.sizes, activation=size.activation, **common)
+    targets = size.sizes[-1]
+    likelihood: likelihoods.Likelihood
+    if size.has_classes:
+        likelihood = likelihoods.ScaledSoftmax(targets)
+    elif size.targets == "noise":
+        model = Sequential(*list(model)[:-1], MeanAndNoise(size.sizes[-2], targets, **common))
+        likelihood = likelihoods.HeteroscedasticGaussian(targets, replicas=replicas)
+    else:
+        likelihood = likelihoods.GaussianNoise(replicas=replicas)
     return Network(model.to(task.device), likelihood.to(task.device))
 
 
@@ -102,7 +112,7 @@ def _asked(task: Task, network: Network, way: Way) -> Call:
     def answer(x: Any) -> tuple[Tensor, Tensor | None]:
         o = model(x)
         predicted = likelihood.predict(o)
-        return predicted.mean, o.variance if task.size.entries is None else predicted.variance
+        return predicted.mean, o.variance if task.size.has_classes else predicted.variance
 
     x = task.batch()[0] if way.compiled else task.data.take(task.rows).x
     return prediction(answer, x, task, way)

@@ -13,6 +13,7 @@ from npn_studies.bench.clock import Limits
 from npn_studies.bench.contest import ENTRIES, PLAIN, contest
 from npn_studies.bench.record import circumstances
 from npn_studies.bench.scaling import Sweep, scaling
+from npn_studies.bench.shapes import NAMED, drawn, shapes
 from npn_studies.bench.task import Size, make_task
 from torchnpn import kernels
 
@@ -26,6 +27,7 @@ class Plan(NamedTuple):
     sizes: dict[str, Size]  # tables of training and prediction
     predictions: dict[str, Size]  # tables of predictions alone
     sweep: Sweep
+    shapes: dict[str, Size]  # of which each is measured beside a plain network only
     limits: Limits
     compiles: bool  # whether to wait for a compiler on a CPU, tens of seconds for each contestant
 
@@ -43,6 +45,7 @@ FULL = Plan(
         {"width": 800, "depth": 2, "batch": 128},
         {"width": (64, 256, 1024, 4096), "depth": (1, 2, 4, 8), "batch": (1, 16, 128, 1024, 8192)},
     ),
+    NAMED | drawn(),
     Limits(40, 15.0),
     compiles=True,
 )
@@ -59,11 +62,13 @@ QUICK = Plan(
         {"width": 16, "depth": 1, "batch": 16},
         {"width": (16, 64), "depth": (1, 2), "batch": (1, 16)},
     ),
+    {"classes": Size((16, 32, 10), 16), "noise": Size((5, 8, 8, 2), 4, targets="noise")},
     Limits(5, 0.3),
     compiles=False,
 )
-PARTS = *FULL.sizes, *FULL.predictions, "scaling"
+PARTS = *FULL.sizes, *FULL.predictions, "scaling", "shapes"
 _GPU_ONLY = {"wide": "minutes on a CPU: measured there only by --only wide"}
+_ASKED_ONLY = {"shapes": "a quarter of an hour: measured only by --only shapes"}
 
 
 def run(
@@ -83,7 +88,7 @@ def run(
         save: Called with the record after each part: minutes of work are not lost with the last.
     """
     parts, names = choose(only)
-    left_out = {} if any(name in PARTS for name in only) or device.type == "cuda" else _GPU_ONLY
+    left_out = {} if any(name in PARTS for name in only) else _ASKED_ONLY | ({} if device.type == "cuda" else _GPU_ONLY)
     if device.type == "cpu" and not plan.compiles:
         names = [name for name in names if not name.endswith("-compiled")]
     start = time.perf_counter()
@@ -105,6 +110,8 @@ def run(
             told = progress(part)
             if part == "scaling":
                 record["scaling"] = scaling(plan.sweep, device, plan.limits, told)
+            elif part == "shapes":
+                record["shapes"] = shapes(plan.shapes, device, plan.limits, told)
             else:
                 size = (plan.sizes | plan.predictions)[part]
                 rows = contest(make_task(size, device), names, plan.limits, told, training=part in plan.sizes)

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import statistics
 from collections.abc import Iterable, Sequence
 from typing import Any
 
 from npn_studies.bench.contest import ENTRIES, FIGURES, PLAIN
+from npn_studies.bench.shapes import ratios
 
 _HEADINGS = {"step_us": "step, µs", "predict_us": "predict, µs", "peak_mb": "peak, MB"}
 _NONE = "–"
@@ -20,6 +22,39 @@ def cells(rows: Sequence[dict[str, Any]]) -> list[list[str]]:
     """A row for each contestant; one that could not run says why."""
     units = {key: _best_plain(rows, key) for key in _figures(rows)}
     return [[_label(row), *(text for key, unit in units.items() for text in _pair(row.get(key), unit))] for row in rows]
+
+
+def shape_header(found: Sequence[dict[str, Any]]) -> list[str]:
+    """Names of the columns of `shape_cells`."""
+    ours = _ours(found)
+    return ["network", "plain, µs", *(f"{ENTRIES[name].label}, ratio" for name in ours), *(["predict"] if ours else [])]
+
+
+def shape_cells(found: Sequence[dict[str, Any]]) -> list[list[str]]:
+    """A row for each shape: a plain step at its best, and the ratios of ours; then medians and worst."""
+    ours = _ours(found)
+    step = {name: ratios(found, name) for name in ours}
+    predict = ratios(found, ours[0], "predict_us") if ours else {}
+    columns = [*step.values(), predict]
+    rows = [
+        [
+            shape["size"],
+            _pair(_best_plain(shape["rows"], "step_us"), None)[0],
+            *(_ratio(column.get(shape["name"])) for column in columns),
+        ]
+        for shape in found
+    ]
+    for word, of in (("median", statistics.median), ("worst", max)):
+        rows.append([word, _NONE, *(_ratio(of(column.values()) if column else None) for column in columns)])
+    return rows
+
+
+def _ours(found: Sequence[dict[str, Any]]) -> list[str]:
+    return [name for name in ENTRIES if name not in PLAIN and any(ratios(found, name))]
+
+
+def _ratio(value: float | None) -> str:
+    return _NONE if value is None else f"{value:.2f}"
 
 
 def _best_plain(rows: Iterable[dict[str, Any]], key: str) -> float | None:

@@ -23,12 +23,16 @@ class Size(NamedTuple):
     sizes: tuple[int, ...]
     batch: int
     activation: str = "relu"
-    entries: int | None = (
-        None  # numbers in a row of the input that are not zero; None: dense rows, and classes to learn
-    )
+    entries: int | None = None  # in a row of an autoencoder, numbers that are not zero; None: dense rows
+    targets: str = "classes"  # or "numbers" with one noise for all rows, or "noise" where it depends on the row
 
     def __str__(self) -> str:
-        return f"{'-'.join(map(str, self.sizes))}, {self.activation}, batch {self.batch}"
+        targets = {"classes": "", "numbers": ", regression", "noise": ", regression with a noise of its own"}
+        return f"{'-'.join(map(str, self.sizes))}, {self.activation}, batch {self.batch}{targets[self.targets]}"
+
+    @property
+    def has_classes(self) -> bool:
+        return self.entries is None and self.targets == "classes"
 
 
 @dataclass(frozen=True)
@@ -38,7 +42,7 @@ class Task:
     size: Size
     device: torch.device
     x: Tensor  # (rows, inputs)
-    y: Tensor  # (rows,) labels, or (rows, inputs)
+    y: Tensor  # (rows,) labels, or (rows, outputs)
     rows: Tensor  # (batch,)
     data: Rows  # inputs and targets as a natural-parameter network takes them: sparse ones stay sparse
 
@@ -52,13 +56,13 @@ class Task:
 
     def loss(self, o: Tensor, y: Tensor) -> Tensor:  # (*members, batch, outputs) -> ()
         """A point network's: cross-entropy, or the squared error."""
-        if self.size.entries is None:
+        if self.size.has_classes:
             return functional.cross_entropy(o.flatten(0, -2), y.expand(o.shape[:-1]).flatten())
         return functional.mse_loss(o, y.expand_as(o))
 
     def answer(self, o: Tensor) -> Tensor:
         """A point network's: probabilities, or the outputs themselves."""
-        return torch.softmax(o, -1) if self.size.entries is None else o
+        return torch.softmax(o, -1) if self.size.has_classes else o
 
 
 def make_task(size: Size, device: torch.device) -> Task:
@@ -69,7 +73,11 @@ def make_task(size: Size, device: torch.device) -> Task:
     rows = torch.randperm(count, generator=generator)[: size.batch].to(device)
     if size.entries is None:
         x = torch.randn(count, inputs, generator=generator).to(device)
-        y = torch.randint(size.sizes[-1], (count,), generator=generator).to(device)
+        y = (
+            torch.randint(size.sizes[-1], (count,), generator=generator)
+            if size.has_classes
+            else torch.randn(count, size.sizes[-1], generator=generator)
+        ).to(device)
         return Task(size, device, x, y, rows, Rows(x, y, device=device))
     sparse = _sparse_rows(count, inputs, size.entries)
     x = torch.from_numpy(sparse.toarray()).to(device)

@@ -59,6 +59,9 @@ def bench(
     for name, table in record["tables"].items():
         say(f"{name}: {table['size']}", style="bold")
         show(benches.header(table["rows"]), benches.cells(table["rows"]), accent=2)
+    if found := record.get("shapes"):
+        say("shapes", style="bold")
+        show(benches.shape_header(found), benches.shape_cells(found), accent=2)
     for name, why in record["left_out"].items():
         say(f"{name}: {why}", style="dim")
     say("Ratios compare with the fastest plain network.", style="dim")

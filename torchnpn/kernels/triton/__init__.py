@@ -5,9 +5,10 @@ matrix kernels, `update` Adam; `signals` what they take, `layer` a layer's passe
 training step. `linear` is what autograd calls, `chain` what training a chain calls.
 """
 
-from torchnpn.kernels.triton import gaussian_loss, linear, sparse, update
+from torchnpn.kernels.triton import adam, gaussian_loss, linear, sparse
 from torchnpn.kernels.triton.chain import Layer, TritonChain
-from torchnpn.kernels.triton.signals import FAST, FULL, Activation
+from torchnpn.kernels.triton.noise_loss import MOST_TARGETS, noise_loss
+from torchnpn.kernels.triton.signals import FAST, FULL, Activation, Gradient
 from torchnpn.kernels.triton.step import MOST_CLASSES
 
 PRECISIONS = {"fast": FAST, "float32": FULL}
@@ -16,12 +17,15 @@ __all__ = [
     "FAST",
     "FULL",
     "MOST_CLASSES",
+    "MOST_TARGETS",
     "PRECISIONS",
     "Activation",
+    "Gradient",
     "Layer",
     "TritonChain",
+    "adam",
     "gaussian_loss",
     "linear",
+    "noise_loss",
     "sparse",
-    "update",
 ]

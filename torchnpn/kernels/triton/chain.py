@@ -20,10 +20,8 @@ from torchnpn.kernels.triton.step import gather, softmax_layer
 class Layer(NamedTuple):
     """The free tensors of a linear layer, with one leading dimension of replicas, and what comes after it."""
 
-    W_m: Tensor  # (R, out, in)
-    W_log_std: Tensor
-    b_m: Tensor  # (R, out)
-    b_log_std: Tensor
+    W: Sequence[Tensor]  # mean (R, out, in), and log standard deviations of its shape, or tied: (R, out), (R, in)
+    b: tuple[Tensor, Tensor]  # mean and log standard deviation, (R, out)
     activation: str
     dropout: float
 
@@ -35,13 +33,14 @@ class TritonChain:
         x: Means and variances of all rows, (rows, in); no variances for points.
         plan: Which of them belong to which step: a `training.epoch.DevicePlan`.
         dropout: On the inputs.
-        layers: In order.
+        hidden: Layers in order.
+        heads: Layers side by side at the end; only the first of them forms the features.
         prior: Precision of an isotropic Gaussian, "empirical" for `priors.EmpiricalBayes`, or None.
         adam: Decay of Adam's two averages, and its smallest divisor.
         precision: Of the products.
         labels: Of all rows, where the loss is that of `likelihoods.ScaledSoftmax`; else None.
-        loss: Gradients by means and variances of the outputs, for all other losses; says with its third argument
-            whether the likelihood's own parameters take their step.
+        loss: Gradients by the outputs of all heads, for all other losses; its second argument says whether the step is
+            a learning one, in which the likelihood's own parameters take theirs.
         beside: Calls a function with its arguments on a stream of its own.
     """
 
@@ -50,36 +49,29 @@ class TritonChain:
         x: tuple[Tensor, Tensor | None],
         plan: Any,
         dropout: float,
-        layers: Sequence[Layer],
+        hidden: Sequence[Layer],
+        heads: Sequence[Layer],
         prior: float | str | None,
         adam: tuple[float, float, float],
         precision: Precision,
         labels: Tensor | None,
-        loss: Callable[[Tensor, Tensor, bool], tuple[Tensor, Tensor]],
+        loss: Callable[[Sequence[Signal], bool], Sequence[Gradient]],
         beside: Callable[..., None],
     ) -> None:
         mean, variance = x
         self._x = mean.contiguous()[None], None if variance is None else variance.expand_as(mean).contiguous()[None]
         self._plan, self._precision, self._labels, self._loss, self._beside = plan, precision, labels, loss, beside
         self._not_following = torch.zeros_like(plan.following)
+        self.hidden, layers = len(hidden), [*hidden, *heads]
         rates = [dropout, *(one.dropout for one in layers)]
         self._drops = [Drop(p, plan.seed, plan.cursor, salt) if p else None for salt, p in enumerate(rates)]
         self._acts = [Activation(one.activation) for one in layers]
         self.weights = [
-            layer.weights(*one[:4], True, i == 0 and variance is None, precision) for i, one in enumerate(layers)
+            layer.weights(one.W, one.b, True, i == 0 and variance is None, precision) for i, one in enumerate(layers)
         ]
-        self.adams = [
-            update.Adam(
-                w.W_m.new_zeros(4, *w.W_m.shape), w.W_m.new_zeros(4, *w.W_m.shape[:2]),
-                plan.schedule, plan.cursor, *adam,
-            )
-            for w in self.weights
-        ]  # fmt: skip
+        self.adams = [update.new_adam(w, plan.schedule, plan.cursor, *adam) for w in self.weights]
         self._penalties = [_penalty(i, w, prior) for i, w in enumerate(self.weights)]
-
-    @property
-    def hidden(self) -> int:
-        return len(self.weights) - 1
+        self._beside_first: list[tuple[Gradient, Signal]] = []  # of the other heads, in the step under way
 
     def begin(self) -> None:
         """At the beginning of an epoch: what is kept of the weights is computed anew."""
@@ -89,33 +81,37 @@ class TritonChain:
 
     def gather(self, dropout: bool) -> Signal:
         """The rows of the step under way."""
-        return gather(*self._x, self._plan, self._drops[0] if dropout else None, self._precision)
+        return gather(*self._x, self._plan, self.weights[0], self._drops[0] if dropout else None, self._precision)
 
     def moved(self, a: Signal, shift: Tensor) -> Signal:
         """Rows that are moved against their targets, then dropped."""
-        return gather(*self._x, self._plan, self._drops[0], self._precision, shift)
+        return gather(*self._x, self._plan, self.weights[0], self._drops[0], self._precision, shift)
 
     def forward(self, i: int, a: Signal, dropout: bool) -> Forward:
         """Hidden layer i."""
-        drop = self._drops[i + 1] if dropout else None
-        return layer.forward(a, self.weights[i], self._acts[i], drop=drop, precision=self._precision)
+        drop, above = self._drops[i + 1] if dropout else None, self.weights[i + 1]
+        return layer.forward(a, self.weights[i], self._acts[i], above=above, drop=drop, precision=self._precision)
 
     def loss(self, a: Signal, learning: bool) -> Gradient:
-        """The last layer and the loss; gradients by its o. Where it is not learning, the step is not over with it."""
-        w, act, precision = self.weights[-1], self._acts[-1], self._precision
+        """The heads and the loss; gradients by the o of the first. Without learning, the step is not over with it."""
+        heads, act, precision = self.weights[self.hidden :], self._acts[-1], self._precision
         if self._labels is not None:
             following = self._plan.following if learning else self._not_following
-            return softmax_layer(a, w, self._labels[None], self._plan, following, precision)
-        o = layer.forward(a, w, act, last=True, precision=precision)
-        assert o.a.s is not None
-        g_m, g_s = self._loss(o.a.m, o.a.s, learning)
-        g = Gradient(g_m.contiguous(), g_s.to(precision.variance).contiguous())
-        return g if act.name == "none" else layer.activation_gradient(o.o_m, o.o_s, g.m, g.s, act)
+            return softmax_layer(a, heads[0], self._labels[None], self._plan, following, precision)
+        inputs = [a, *(layer.retied(a, w) for w in heads[1:])]
+        outputs = [layer.forward(a, w, act, precision=precision) for a, w in zip(inputs, heads, strict=True)]
+        found = []
+        for g, o, w in zip(self._loss([o.a for o in outputs], learning), outputs, heads, strict=True):
+            by_o = g if act.name == "none" else layer.activation_gradient(o.o_m, o.o_s, g.m, g.s, act)
+            found.append(layer.with_u(by_o._replace(s=by_o.s.to(precision.variance)), w))
+        self._beside_first = [*zip(found[1:], inputs[1:], strict=True)]
+        return found[0]
 
     def input_gradient(self, i: int, g: Gradient, a: Signal, below: Forward, dropout: bool) -> Gradient:
         """From the gradient by the o of layer i to that by the o of the layer below."""
-        drop = self._drops[i] if dropout else None
-        return layer.input_gradient(g, a, self.weights[i], below, self._acts[i - 1], drop, self._precision)
+        drop, tied = self._drops[i] if dropout else None, self.weights[i - 1].tied
+        r2 = None if tied is None else tied.r2
+        return layer.input_gradient(g, a, self.weights[i], below, self._acts[i - 1], drop, self._precision, r2)
 
     def row_gradient(self, g: Gradient, a: Signal) -> Tensor:
         """The gradient by the means of the rows."""
@@ -125,18 +121,24 @@ class TritonChain:
         return layer.point_gradient(g, a, w, precision)
 
     def update_(self, i: int, g: Gradient, a: Signal) -> None:
-        """New weights of layer i, beside what follows."""
-        self._beside(update.update_, g, a, self.weights[i], self.adams[i], self._penalties[i], self._precision)
+        """New weights of layer i, or of all heads, beside what follows."""
+        beside = self._beside_first if i == self.hidden else []
+        for k, (own, entering) in enumerate([(g, a), *beside], i):
+            parts = self.weights[k], self.adams[k], self._penalties[k], self._precision
+            self._beside(update.update_, own, entering, *parts)
 
     def averages(self) -> list[Sequence[Any]]:
-        """Of each layer, Adam's first and second averages of its four tensors, in the order of `Layer`."""
-        return [[*kept.W.split(2), *kept.b.split(2)] for kept in self.adams]
+        """Of each layer, Adam's first and second averages of its tensors, in the order of `Layer`."""
+        tied = (w.tied is not None for w in self.weights)
+        return [
+            [*one.W.split(2), *((one.r, one.c) if has else ()), *one.b.split(2)]
+            for one, has in zip(self.adams, tied, strict=True)
+        ]
 
 
 def _penalty(i: int, w: Weights, prior: float | str | None) -> update.Penalty:
     if prior is None:
-        return update.Penalty("none", 0.0)
+        return update.new_penalty("none", 0.0, w)
     if isinstance(prior, float):
-        return update.Penalty("isotropic", prior)
-    kind = "inputs" if i == 0 else "all"
-    return update.Penalty(kind, 1.0, update.new_sums(w, kind))
+        return update.new_penalty("isotropic", prior, w)
+    return update.new_penalty("inputs" if i == 0 else "all", 1.0, w)

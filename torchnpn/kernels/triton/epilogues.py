@@ -1,5 +1,9 @@
 """What stands around the products of a layer: pairs before them; bias, activation, dropout and derivatives after them.
 
+With tied standard deviations r_o c_i, W_s = r² c²ᵀ, a product by W_s is an outer one, of r² and
+t = Σ_i (s + m²)_i c_i², backward of c² and u = Σ_o (g_s)_o r_o². Whoever writes a tile of a signal or of a gradient
+writes its columns' part in these sums.
+
 Functions of tiles, for kernels that take the products themselves, and kernels that go over a tensor once, for products
 of the vendor's library.
 """
@@ -51,9 +55,51 @@ def with_bias(mean, variance, b_m, b_v, replica, columns, N, LOG_STD: tl.constex
 
 
 @triton.jit
+def row_sums(parts, count, replica, rows, M, PARTS: tl.constexpr):
+    """What the parts of a sum over features add up to, for some rows of the batch."""
+    part = tl.arange(0, PARTS)[:, None]
+    at = (part * tl.num_programs(1).to(tl.int64) + replica) * M + rows[None, :]
+    return tl.sum(tl.load(parts + at, mask=(part < count) & (rows[None, :] < M), other=0.0), 0)
+
+
+@triton.jit
+def store_part(values, squares, parts, part, replica, rows, columns, M, N):
+    """The part of a tile's columns in the sum over features of values · squares."""
+    scale = tl.load(squares + replica * N + columns, mask=columns < N, other=0.0)
+    at = (part * tl.num_programs(1).to(tl.int64) + replica) * M + rows
+    tl.store(parts + at, tl.sum(values * scale[None, :], 1), mask=rows < M)
+
+
+@triton.jit
+def outer(parts, count, squares, replica, rows, columns, M, N, PARTS: tl.constexpr):
+    """A tile of the product of a sum over features, one for each row, and of r² or c²."""
+    scale = tl.load(squares + replica * N + columns, mask=columns < N, other=0.0)
+    return row_sums(parts, count, replica, rows, M, PARTS)[:, None] * scale[None, :]
+
+
+@triton.jit
+def store_signal(mean, variance, A, t, c2, part, replica, rows, columns, M, N, HAS_S: tl.constexpr, TIED: tl.constexpr):
+    """A tile of what the layer above takes: the pair and, where its standard deviations are tied, the part of t."""
+    inside = (rows[:, None] < M) & (columns[None, :] < N)
+    second = activations.finite(mean * mean + variance)
+    if TIED:
+        store_part(tl.where(inside, second, 0.0), c2, t, part, replica, rows, columns, M, N)
+        if HAS_S:
+            tl.store(A + (replica * M + rows[:, None]) * N + columns[None, :], variance, mask=inside)
+    else:
+        halves = 2 if HAS_S else 1
+        at = A + (replica * M + rows[:, None]) * (N * halves) + columns[None, :]
+        tl.store(at, second, mask=inside)
+        if HAS_S:
+            tl.store(at + N, variance, mask=inside)
+
+
+@triton.jit
 def end_forward(
-    mean, variance, out_m, out_s, out_A, seed, cursor, replica, rows, columns, M, N, tau, r, q, p, salt,
+    mean, variance, out_m, out_s, out_A, out_t, c2, part, seed, cursor, replica, rows, columns, M, N, tau, r, q, p,
+    salt,
     ACT: tl.constexpr, DROP: tl.constexpr, STORE_M: tl.constexpr, STORE_S: tl.constexpr, PAIR: tl.constexpr,
+    TIED_ABOVE: tl.constexpr,
 ):  # fmt: skip
     """Activation and dropout of a tile of o; its mean, its variance and its pair for the layer above, as asked for."""
     inside = (rows[:, None] < M) & (columns[None, :] < N)
@@ -67,15 +113,13 @@ def end_forward(
     if STORE_S:
         tl.store(out_s + at, variance, mask=inside)
     if PAIR:
-        pair = (replica * M + rows[:, None]) * (2 * N) + columns[None, :]
-        tl.store(out_A + pair, activations.finite(mean * mean + variance), mask=inside)
-        tl.store(out_A + pair + N, variance, mask=inside)
+        store_signal(mean, variance, out_A, out_t, c2, part, replica, rows, columns, M, N, True, TIED_ABOVE)
 
 
 @triton.jit
 def end_input_gradient(
-    by_m, by_v, by_w2, a_m, o_m, o_s, d_m, d_s, seed, cursor, replica, rows, columns, M, K, stride_a,
-    tau, r, q, p, salt, ACT: tl.constexpr, DROP: tl.constexpr,
+    by_m, by_v, by_w2, a_m, o_m, o_s, d_m, d_s, d_u, r2, part, seed, cursor, replica, rows, columns, M, K, stride_a,
+    tau, r, q, p, salt, ACT: tl.constexpr, DROP: tl.constexpr, TIED_BELOW: tl.constexpr,
 ):  # fmt: skip
     """From tiles of g_m W_m, g_s W_s, g_s W_m² to the gradients by a, and through what made it down to its own o."""
     inside = (rows[:, None] < M) & (columns[None, :] < K)
@@ -91,6 +135,8 @@ def end_input_gradient(
         by_m, by_s = activations.gradients(m, s, by_m, by_s, tau, r, q, ACT)
     tl.store(d_m + at, by_m, mask=inside)
     tl.store(d_s + at, by_s, mask=inside)
+    if TIED_BELOW:
+        store_part(tl.where(inside, by_s, 0.0), r2, d_u, part, replica, rows, columns, M, K)
 
 
 # Kernels that go over a tensor once ---------------------------------------------------------------------------------
@@ -123,88 +169,107 @@ def activation_gradient_kernel(m, s, g_m, g_s, d_m, d_s, size, tau, r, q, ACT: t
 
 
 @triton.jit
-def pair_of_weights_kernel(W_m, W_v, P, size, K, LOG_STD: tl.constexpr, SQUARE: tl.constexpr, BLOCK: tl.constexpr):
-    """P = [W_s | W_m²], or W_s alone."""
+def pair_of_weights_kernel(
+    W_m, W_v, P, size, K, LOG_STD: tl.constexpr, TIED: tl.constexpr, SQUARE: tl.constexpr, BLOCK: tl.constexpr
+):
+    """P = [W_s | W_m²], or W_s alone; W_m² alone where standard deviations are tied."""
     at = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
     inside = at < size
     row, column = at // K, at % K
-    v = activations.finite(variance_of(tl.load(W_v + at, mask=inside, other=0.0), LOG_STD))
+    halves = 2 if SQUARE and not TIED else 1
     if SQUARE:
         w = tl.load(W_m + at, mask=inside, other=0.0)
-        tl.store(P + row * 2 * K + column, v, mask=inside)
-        tl.store(P + row * 2 * K + K + column, activations.finite(w * w), mask=inside)
-    else:
-        tl.store(P + at, v, mask=inside)
+        tl.store(P + (row + 1) * halves * K - K + column, activations.finite(w * w), mask=inside)
+    if not TIED:
+        v = activations.finite(variance_of(tl.load(W_v + at, mask=inside, other=0.0), LOG_STD))
+        tl.store(P + row * halves * K + column, v, mask=inside)
 
 
-@triton.jit
-def pair_of_inputs_kernel(a_m, a_s, A, size, K, HAS_S: tl.constexpr, BLOCK: tl.constexpr):
-    """A = [a_s + a_m² | a_s], or a_m² alone."""
-    at = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
-    inside = at < size
-    row, column = at // K, at % K
-    x = tl.load(a_m + at, mask=inside, other=0.0)
+@triton.jit(do_not_specialize=("M",))
+def signal_kernel(
+    a_m, a_s, A, t, c2, M, K, stride_a, HAS_S: tl.constexpr, TIED: tl.constexpr, BM: tl.constexpr, BK: tl.constexpr
+):
+    """The pair of an input, and t: see `store_signal`. Replicas that share the input write the same pair."""
+    replica, rows, columns = own_tile(K, BM, BK)
+    inside = (rows[:, None] < M) & (columns[None, :] < K)
+    at = replica * stride_a + rows[:, None] * K + columns[None, :]
+    mean, variance = tl.load(a_m + at, mask=inside, other=0.0), tl.zeros((BM, BK), tl.float32)
     if HAS_S:
-        s = tl.load(a_s + at, mask=inside, other=0.0)
-        tl.store(A + row * 2 * K + column, activations.finite(x * x + s), mask=inside)
-        tl.store(A + row * 2 * K + K + column, s, mask=inside)
-    else:
-        tl.store(A + at, activations.finite(x * x), mask=inside)
+        variance = tl.load(a_s + at, mask=inside, other=0.0).to(tl.float32)
+    A += replica * (stride_a - M * K) * (2 if HAS_S and not TIED else 1)
+    part = tl.program_id(0) % tl.cdiv(K, BK)
+    store_signal(mean, variance, A, t, c2, part, replica, rows, columns, M, K, HAS_S, TIED)
 
 
-@triton.jit
+@triton.jit(do_not_specialize=("M", "salt", "parts"))
 def finish_forward_kernel(
-    o_m, o_s, b_m, b_v, out_m, out_s, A, seed, cursor, M, N, tau, r, q, p, salt,
+    o_m, o_s, b_m, b_v, t, r2, out_m, out_s, A, out_t, c2, seed, cursor, M, N, tau, r, q, p, salt, parts,
     HAS_B: tl.constexpr, LOG_STD: tl.constexpr, ACT: tl.constexpr, DROP: tl.constexpr, STORE_S: tl.constexpr,
-    PAIR: tl.constexpr, BM: tl.constexpr, BN: tl.constexpr,
+    PAIR: tl.constexpr, HALVES: tl.constexpr, TIED: tl.constexpr, TIED_ABOVE: tl.constexpr, PARTS: tl.constexpr,
+    BM: tl.constexpr, BN: tl.constexpr,
 ):  # fmt: skip
-    """Bias (added to o in place), activation, dropout; the output, and its pair for the layer above."""
+    """t r² and bias (added to o in place), activation, dropout; the output, and its pair for the layer above."""
     replica, rows, columns = own_tile(N, BM, BN)
     inside = (rows[:, None] < M) & (columns[None, :] < N)
     at = (replica * M + rows[:, None]) * N + columns[None, :]
-    mean, variance = tl.load(o_m + at, mask=inside, other=0.0), tl.load(o_s + at, mask=inside, other=1.0)
+    mean, variance = tl.load(o_m + at, mask=inside, other=0.0), tl.zeros((BM, BN), tl.float32)
+    if HALVES > 0:
+        variance = tl.load(o_s + at, mask=inside, other=1.0)
+    if TIED:
+        variance += outer(t, parts, r2, replica, rows, columns, M, N, PARTS)
     if HAS_B:
         mean, variance = with_bias(mean, variance, b_m, b_v, replica, columns, N, LOG_STD)
         tl.store(o_m + at, mean, mask=inside)
+    if HAS_B or TIED:
         tl.store(o_s + at, variance, mask=inside)
     changes: tl.constexpr = ACT != "none" or DROP
     end_forward(
-        mean, variance, out_m, out_s, A, seed, cursor, replica, rows, columns, M, N, tau, r, q, p, salt,
-        ACT, DROP, changes, STORE_S and changes, PAIR,
+        mean, variance, out_m, out_s, A, out_t, c2, tl.program_id(0) % tl.cdiv(N, BN), seed, cursor, replica, rows,
+        columns, M, N, tau, r, q, p, salt, ACT, DROP, changes, STORE_S and changes, PAIR, TIED_ABOVE,
     )  # fmt: skip
 
 
-@triton.jit
+@triton.jit(do_not_specialize=("M", "salt", "parts"))
 def finish_input_gradient_kernel(
-    by_m, pair, a_m, o_m, o_s, d_m, d_s, seed, cursor, M, K, stride_a, tau, r, q, p, salt,
-    ACT: tl.constexpr, DROP: tl.constexpr, BM: tl.constexpr, BK: tl.constexpr,
+    by_m, pair, u, c2, a_m, o_m, o_s, d_m, d_s, d_u, r2, seed, cursor, M, K, stride_a, tau, r, q, p, salt, parts,
+    ACT: tl.constexpr, DROP: tl.constexpr, TIED: tl.constexpr, TIED_BELOW: tl.constexpr, PARTS: tl.constexpr,
+    BM: tl.constexpr, BK: tl.constexpr,
 ):  # fmt: skip
     """From g_m W_m and [g_s W_s | g_s W_m²] to the gradients by a, and through what made it down to its own o."""
     replica, rows, columns = own_tile(K, BM, BK)
     inside = (rows[:, None] < M) & (columns[None, :] < K)
     at = (replica * M + rows[:, None]) * K + columns[None, :]
-    both = (replica * M + rows[:, None]) * 2 * K + columns[None, :]
-    by_v = tl.load(pair + both, mask=inside, other=0.0).to(tl.float32)
-    by_w2 = tl.load(pair + both + K, mask=inside, other=0.0).to(tl.float32)
+    if TIED:
+        by_w2 = tl.load(pair + at, mask=inside, other=0.0).to(tl.float32)
+        by_v = outer(u, parts, c2, replica, rows, columns, M, K, PARTS)
+    else:
+        both = (replica * M + rows[:, None]) * 2 * K + columns[None, :]
+        by_v = tl.load(pair + both, mask=inside, other=0.0).to(tl.float32)
+        by_w2 = tl.load(pair + both + K, mask=inside, other=0.0).to(tl.float32)
     end_input_gradient(
-        tl.load(by_m + at, mask=inside, other=0.0), by_v, by_w2, a_m, o_m, o_s, d_m, d_s, seed, cursor, replica,
-        rows, columns, M, K, stride_a, tau, r, q, p, salt, ACT, DROP,
+        tl.load(by_m + at, mask=inside, other=0.0), by_v, by_w2, a_m, o_m, o_s, d_m, d_s, d_u, r2,
+        tl.program_id(0) % tl.cdiv(K, BK), seed, cursor, replica, rows, columns, M, K, stride_a, tau, r, q, p, salt,
+        ACT, DROP, TIED_BELOW,
     )  # fmt: skip
 
 
 @triton.jit
 def gradient_kernel(
-    by_m, by_pair, W_m, W_v, d_W_m, d_W_v, size, K, HAS_S: tl.constexpr, LOG_STD: tl.constexpr, BLOCK: tl.constexpr
-):
+    by_m, by_pair, W_m, W_v, d_W_m, d_W_v, size, K, HAS_S: tl.constexpr, LOG_STD: tl.constexpr, TIED: tl.constexpr,
+    BLOCK: tl.constexpr,
+):  # fmt: skip
     """Gradients by W_m and W_s, or its log standard deviation: g_mᵀ a_m + 2 W_m ∘ (g_sᵀ a_s) and g_sᵀ q."""
     at = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
     inside = at < size
-    pair = (at // K) * 2 * K + at % K if HAS_S else at
-    g_m, g_v = tl.load(by_m + at, mask=inside, other=0.0), tl.load(by_pair + pair, mask=inside, other=0.0)
+    halves = 2 if HAS_S and not TIED else 1
+    pair = (at // K) * halves * K + at % K
+    g_m = tl.load(by_m + at, mask=inside, other=0.0)
     if HAS_S:
-        by_s = tl.load(by_pair + pair + K, mask=inside, other=0.0)
+        by_s = tl.load(by_pair + pair + (halves - 1) * K, mask=inside, other=0.0)
         g_m += 2 * tl.load(W_m + at, mask=inside, other=0.0) * by_s
-    if LOG_STD:
-        g_v *= 2 * variance_of(tl.load(W_v + at, mask=inside, other=0.0), True)
     tl.store(d_W_m + at, g_m, mask=inside)
-    tl.store(d_W_v + at, g_v, mask=inside)
+    if not TIED:
+        g_v = tl.load(by_pair + pair, mask=inside, other=0.0)
+        if LOG_STD:
+            g_v *= 2 * variance_of(tl.load(W_v + at, mask=inside, other=0.0), True)
+        tl.store(d_W_v + at, g_v, mask=inside)

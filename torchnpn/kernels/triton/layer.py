@@ -1,17 +1,19 @@
 """One layer's three passes, each by the kernel or the products that suit its size.
 
-Small products are bound by launches and memory: there the kernels of `products` do all of a pass at once. Large ones
-are bound by arithmetic: there the vendor's matrix products are hard to beat, and `epilogues` stands between them.
+Small products are taken by the kernels of `products`, large ones by the vendor's library (`tiles`), with the kernels of
+`epilogues` between them.
 """
 
 from __future__ import annotations
+
+from collections.abc import Callable, Sequence
 
 import torch
 import triton
 from torch import Tensor
 
 from torchnpn.kernels.precision import tf32
-from torchnpn.kernels.triton import epilogues, products
+from torchnpn.kernels.triton import epilogues, products, tiles
 from torchnpn.kernels.triton.signals import (
     FAST,
     Activation,
@@ -20,40 +22,78 @@ from torchnpn.kernels.triton.signals import (
     Gradient,
     Precision,
     Signal,
+    Tied,
     Weights,
     pointer,
 )
 
-_LARGE = 2**30  # multiplications in a product, over all replicas, from which the library's products are taken
 _BLOCK = 1024
-LONG = 1024  # rows of a batch, from which their sum has a kernel of its own
-_LONG_SUM = 1024  # outputs, from which a sum over them is worth cutting in parts
+_LEAST_PART = 256  # rows of a batch, of which a program takes the sum where there are few tiles of weights
+MOST_PARTS = 32  # of a sum over features, that every program adds up for itself
 
 
-def point_or_random(m: Tensor, s: Tensor | None, precision: Precision) -> Signal:
-    """Moments (R, batch, features) as a signal."""
-    R, M, K = m.shape
-    pair = m.new_empty(R, M, K if s is None else 2 * K, dtype=precision.variance)
-    epilogues.pair_of_inputs_kernel[(triton.cdiv(m.numel(), _BLOCK),)](
-        m, pointer(s, m), pair, m.numel(), K, HAS_S=s is not None, BLOCK=_BLOCK
-    )
-    return Signal(m, s, pair)
+def signal(m: Tensor, s: Tensor | None, w: Weights, precision: Precision) -> Signal:
+    """Moments (R or 1, batch, features) as the input of a layer."""
+    halves = (s is not None) + (w.tied is None)
+    pair = m.new_empty(*m.shape[:-1], halves * m.shape[-1], dtype=precision.variance) if halves else None
+    return Signal(m, s, pair, _fill_signal(m, s, pair, w))
+
+
+def retied(a: Signal, w: Weights) -> Signal:
+    """The same random input for another layer on it, which has a t of its own where it is tied."""
+    return a if w.tied is None else a._replace(t=_fill_signal(a.m, a.pair, a.pair, w))
+
+
+def _fill_signal(m: Tensor, s: Tensor | None, pair: Tensor | None, w: Weights) -> Tensor | None:
+    """Compute a pair; and t, where the layer above is tied."""
+    R, (shared, M, K), BM, BK = len(w.W_m), m.shape, 16, 128
+    t = None if w.tied is None else m.new_empty(triton.cdiv(K, BK), R, M)
+    epilogues.signal_kernel[(triton.cdiv(M, BM) * triton.cdiv(K, BK), shared if t is None else R)](
+        m, pointer(s, m), pointer(pair, m), pointer(t, m), pointer(w.c2, m), M, K, stride(m),
+        HAS_S=s is not None, TIED=t is not None, BM=BM, BK=BK,
+    )  # fmt: skip
+    return t
 
 
 def fill_pair_(w: Weights) -> None:
-    """Compute the pair of the weights as they are now."""
-    K = w.W_m.shape[-1]
-    epilogues.pair_of_weights_kernel[(triton.cdiv(w.W_m.numel(), _BLOCK),)](
-        w.W_m, w.W_v, w.pair, w.W_m.numel(), K, LOG_STD=w.log_std, SQUARE=w.pair.shape[-1] != K, BLOCK=_BLOCK
-    )
+    """Compute the pair of the weights as they are now, and the squares of tied standard deviations."""
+    if w.tied is not None and w.log_std:
+        for log, square in ((w.tied.log_r, w.tied.r2), (w.tied.log_c, w.tied.c2)):
+            torch.exp(2 * log, out=square)
+    if w.pair is not None:
+        epilogues.pair_of_weights_kernel[(triton.cdiv(w.W_m.numel(), _BLOCK),)](
+            w.W_m, pointer(w.W_v, w.W_m), w.pair, w.W_m.numel(), w.W_m.shape[-1], LOG_STD=w.log_std,
+            TIED=w.tied is not None, SQUARE=w.tied is not None or w.halves == 2, BLOCK=_BLOCK,
+        )  # fmt: skip
 
 
 def weights(
-    W_m: Tensor, W_v: Tensor, b_m: Tensor | None, b_v: Tensor | None, log_std: bool, point: bool, precision: Precision
+    W: Sequence[Tensor],
+    b: tuple[Tensor | None, Tensor | None],
+    log_std: bool,
+    point: bool,
+    precision: Precision,
+    place: Callable[[str, Sequence[int], torch.dtype], Tensor] | None = None,
 ) -> Weights:
-    """Parameters (R, out, in), (R, out) with room for their pair; `point` says whether the layer's input is one."""
+    """Parameters (R, out, in), (R, out) with room for their pair.
+
+    Args:
+        W: Mean, and variances or log standard deviations: of its shape, or tied, two vectors (R, out) and (R, in).
+        b: Mean of the bias, and its variance or log standard deviation.
+        log_std: Which of both all of these are.
+        point: Whether the input has no variance.
+        precision: Of the products.
+        place: Gives memory under a name; by default it is new.
+    """
+    W_m, *spread = W
     R, N, K = W_m.shape
-    return Weights(W_m, W_v, b_m, b_v, log_std, W_m.new_empty(R, N, K if point else 2 * K, dtype=precision.variance))
+    place = (lambda name, size, dtype: W_m.new_empty(size, dtype=dtype)) if place is None else place
+    halves = 2 - point - (len(spread) > 1)
+    pair = place(f"pair {halves} {precision.mean}", (R, N, halves * K), precision.variance) if halves else None
+    if len(spread) == 1:
+        return Weights(W_m, spread[0], *b, log_std, pair)
+    squares = [place(f"{name}²", t.shape, t.dtype) if log_std else t for name, t in zip("rc", spread, strict=True)]
+    return Weights(W_m, None, *b, log_std, pair, Tied(*spread, *squares))
 
 
 def forward(
@@ -61,41 +101,51 @@ def forward(
     w: Weights,
     act: Activation,
     *,
+    above: Weights | None = None,
     drop: Drop | None = None,
     keep: bool = True,
-    last: bool = False,
     precision: Precision = FAST,
 ) -> Forward:
     """a' = f(a Wᵀ + b), and o = a Wᵀ + b itself where `keep`.
 
-    The output is given as its pair, for a layer above, or as its variance where this layer is the `last`.
+    The output is given as the pair that the layer `above` takes, or as its variance where there is none.
     """
     R, N, K = w.W_m.shape
-    M = a.m.shape[-2]
+    M, last = a.m.shape[-2], above is None
+    tied, tied_above = w.tied is not None, above is not None and above.tied is not None
     out_m = a.m.new_empty(R, M, N)
     out_s = torch.empty_like(out_m) if last else None
-    pair = out_m if last else a.m.new_empty(R, M, 2 * N, dtype=precision.variance)
+    pair = None if last else a.m.new_empty(R, M, N if tied_above else 2 * N, dtype=precision.variance)
     plain = act.name == "none" and drop is None
-    ends = {"HAS_B": w.b_m is not None, "LOG_STD": w.log_std, "ACT": act.name, "DROP": drop is not None}
-    outputs = {"STORE_S": last, "PAIR": not last}
-    settings = (*act[1:], *_chance(drop))
-    if is_large(R, M, N, K) or _by_library(precision, a.m):
-        o_m, o_s = _product(a.m, w.W_m.mT, precision), _product(a.pair, w.pair.mT, precision)
-        epilogues.finish_forward_kernel[(triton.cdiv(M, 8) * triton.cdiv(N, 128), R)](
-            o_m, o_s, pointer(w.b_m, w.W_m), pointer(w.b_v, w.W_m), out_m, pointer(out_s, out_m), pair,
-            *_randomness(drop, a.m), M, N, *settings, **ends, **outputs, BM=8, BN=128,
-        )  # fmt: skip
+    large = by_library("forward", R, M, N, K, precision, a.m)
+    BM, BN, BK, warps, stages = (8, 128, 0, 4, 1) if large else tiles.tile("forward", R, M, N, K)
+    t, parts = batch_parts(a.t, a.m)
+    out_t = a.m.new_empty(triton.cdiv(N, BN), R, M) if tied_above else None
+    squares = w.W_m if w.tied is None else w.tied.r2, w.W_m if above is None or above.c2 is None else above.c2
+    outputs = out_m, pointer(out_s, out_m), pointer(pair, out_m), pointer(out_t, out_m), squares[1]
+    ends = {
+        "HALVES": a.halves, "TIED": tied, "TIED_ABOVE": tied_above, "PARTS": MOST_PARTS, "HAS_B": w.b_m is not None,
+        "LOG_STD": w.log_std, "ACT": act.name, "DROP": drop is not None, "STORE_S": last, "PAIR": not last,
+        "BM": BM, "BN": BN, "num_warps": warps,
+    }  # fmt: skip
+    b_m, b_v = pointer(w.b_m, w.W_m), pointer(w.b_v, w.W_m)
+    settings, grid = (*act[1:], *_chance(drop), parts), (triton.cdiv(M, BM) * triton.cdiv(N, BN), R)
+    if large:
+        o_m = _product(a.m, w.W_m.mT, precision)
+        o_s = torch.empty_like(o_m) if a.pair is None else _product(a.pair, w.pair.mT, precision)  # type: ignore[union-attr]
+        epilogues.finish_forward_kernel[grid](
+            o_m, o_s, b_m, b_v, t, squares[0], *outputs, *_randomness(drop, a.m), M, N, *settings, **ends
+        )
         out_m, out_s = (o_m, o_s if last else None) if plain else (out_m, out_s)
-        return Forward(Signal(out_m, out_s, pair), o_m, o_s)
+        return Forward(Signal(out_m, out_s, pair, out_t), o_m, o_s)
     save = keep and not (plain and last)
     o_m, o_s = (torch.empty_like(out_m), torch.empty_like(out_m)) if save else (out_m, pointer(out_s, out_m))
-    BM, BN, BK, warps, stages = _tiles("forward", R, M, N, K)
-    products.forward_kernel[(triton.cdiv(M, BM) * triton.cdiv(N, BN), R)](
-        a.m, a.pair, w.W_m, w.pair, pointer(w.b_m, w.W_m), pointer(w.b_v, w.W_m), out_m, pointer(out_s, out_m), pair,
-        o_m, o_s, *_randomness(drop, a.m), M, N, K, _stride(a.m), *settings, HAS_S=a.random, SAVE=save, **ends,
-        **outputs, PRECISION=precision.mean, BM=BM, BN=BN, BK=BK, num_warps=warps, num_stages=stages,
+    products.forward_kernel[grid](
+        a.m, pointer(a.pair, a.m), w.W_m, pointer(w.pair, w.W_m), b_m, b_v, t, squares[0], *outputs, o_m, o_s,
+        *_randomness(drop, a.m), M, N, K, stride(a.m), *settings, SAVE=save, **ends,
+        PRECISION=precision.mean, BK=BK, num_stages=stages,
     )  # fmt: skip
-    return Forward(Signal(out_m, out_s, pair), o_m, o_s)
+    return Forward(Signal(out_m, out_s, pair, out_t), o_m, o_s)
 
 
 def input_gradient(
@@ -106,67 +156,109 @@ def input_gradient(
     act: Activation | None = None,
     drop: Drop | None = None,
     precision: Precision = FAST,
+    r2: Tensor | None = None,
 ) -> Gradient:
-    """Gradients by a random input a; with `below`, through its dropout and activation down to the o that made it."""
+    """Gradients by a random input a; with `below`, through its dropout and activation down to the o that made it.
+
+    `r2` is that of the layer below, where its standard deviations are tied.
+    """
     R, N, K = w.W_m.shape
     M = g.m.shape[-2]
     act = Activation() if act is None or below is None else act
     o_m, o_s = (a.m, a.m) if below is None else (below.o_m, below.o_s)
-    common = (*_randomness(drop, a.m), M)
-    constants = (_stride(a.m), *act[1:], *_chance(drop))
+    large = by_library("input", R, M, N, K, precision, a.m)
+    BM, BN, BK, warps, stages = (8, 0, 128, 4, 1) if large else tiles.tile("input", R, M, N, K)
+    u, parts = batch_parts(g.u, a.m)
     d_m, d_s = g.m.new_empty(R, M, K), g.s.new_empty(R, M, K)
-    if is_large(R, M, N, K) or _few_long_sums(R, M, N, K) or _by_library(precision, a.m):
-        by_m, pair = _product(g.m, w.W_m, precision), _product(g.s.to(w.pair.dtype), w.pair, precision)
-        epilogues.finish_input_gradient_kernel[(triton.cdiv(M, 8) * triton.cdiv(K, 128), R)](
-            by_m, pair, a.m, o_m, o_s, d_m, d_s, *common, K, *constants, ACT=act.name, DROP=drop is not None,
-            BM=8, BK=128,
-        )  # fmt: skip
-        return Gradient(d_m, d_s)
-    BM, BN, BK, warps, stages = _tiles("input", R, M, N, K)
-    products.input_gradient_kernel[(triton.cdiv(M, BM) * triton.cdiv(K, BK), R)](
-        g.m, g.s, w.W_m, w.pair, a.m, o_m, o_s, d_m, d_s, *common, N, K, *constants,
-        ACT=act.name, DROP=drop is not None, PRECISION=precision.mean,
-        BM=BM, BN=BN, BK=BK, num_warps=warps, num_stages=stages,
+    d_u = None if r2 is None else g.m.new_empty(triton.cdiv(K, BK), R, M)
+    sums = u, pointer(w.c2, a.m)
+    ends = (
+        a.m, o_m, o_s, d_m, d_s, pointer(d_u, d_m), pointer(r2, a.m), *_randomness(drop, a.m), M,
     )  # fmt: skip
-    return Gradient(d_m, d_s)
+    constants = (stride(a.m), *act[1:], *_chance(drop), parts)
+    settings = {
+        "ACT": act.name, "DROP": drop is not None, "TIED": w.tied is not None, "TIED_BELOW": r2 is not None,
+        "PARTS": MOST_PARTS, "BM": BM, "BK": BK, "num_warps": warps,
+    }  # fmt: skip
+    grid = (triton.cdiv(M, BM) * triton.cdiv(K, BK), R)
+    assert w.pair is not None
+    if large:
+        by_m, pair = _product(g.m, w.W_m, precision), _product(g.s.to(w.pair.dtype), w.pair, precision)
+        epilogues.finish_input_gradient_kernel[grid](by_m, pair, *sums, *ends, K, *constants, **settings)
+    else:
+        products.input_gradient_kernel[grid](
+            g.m, g.s, w.W_m, w.pair, *sums, *ends, N, K, *constants, **settings,
+            PRECISION=precision.mean, BN=BN, num_stages=stages,
+        )  # fmt: skip
+    return Gradient(d_m, d_s, d_u)
 
 
 def point_gradient(g: Gradient, a: Signal, w: Weights, precision: Precision = FAST) -> Tensor:
     """The gradient by a point a, which moves the variance of a Wᵀ too: g_m W_m + 2 a (g_s W_s)."""
-    return _product(g.m, w.W_m, precision) + 2 * a.m * _product(g.s.to(w.pair.dtype), w.pair, precision)
+    if w.tied is None:
+        assert w.pair is not None
+        by_v = _product(g.s.to(w.pair.dtype), w.pair, precision)
+    else:
+        assert g.u is not None
+        by_v = g.u.sum(0)[..., None] * w.tied.c2[:, None]
+    return _product(g.m, w.W_m, precision) + 2 * a.m * by_v
 
 
 def weight_products(
     g: Gradient, a: Signal, w: Weights, dtype: torch.dtype, precision: Precision
-) -> tuple[Tensor, Tensor]:
-    """g_mᵀ a_m and g_sᵀ A, the latter given in `dtype`."""
+) -> tuple[Tensor, Tensor | None]:
+    """g_mᵀ a_m and g_sᵀ A (parts, R, out, in), to be added up; the latter in `dtype`, None where there is no pair."""
     R, N, K = w.W_m.shape
     M = g.m.shape[-2]
-    if is_large(R, M, N, K) or _by_library(precision, a.m):
-        return _product(g.m.mT, a.m, precision), _product(g.s.to(a.pair.dtype).mT, a.pair, precision, dtype)
-    by_m, by_pair = torch.empty_like(w.W_m), torch.empty_like(w.pair, dtype=dtype)
-    BM, BN, BK, warps, stages = _tiles("weight", R, M, N, K)
-    products.weight_products_kernel[(triton.cdiv(N, BN) * triton.cdiv(K, BK), R)](
-        g.m, g.s, a.m, a.pair, by_m, by_pair, M, N, K, _stride(a.m), HAS_S=a.random,
-        PRECISION=precision.mean, BM=BM, BN=BN, BK=BK, num_warps=warps, num_stages=stages,
+    if by_library("weight", R, M, N, K, precision, a.m):
+        by_pair = None if a.pair is None else _product(g.s.to(a.pair.dtype).mT, a.pair, precision, dtype)[None]
+        return _product(g.m.mT, a.m, precision)[None], by_pair
+    BM, BN, BK, warps, stages = tiles.tile("weight", R, M, N, K)
+    count_tiles = triton.cdiv(N, BN) * triton.cdiv(K, BK)
+    parts = max(1, min(tiles.PROCESSORS // (R * count_tiles), triton.cdiv(M, _LEAST_PART)))
+    count = triton.cdiv(triton.cdiv(M, parts), BM) * BM
+    parts = triton.cdiv(M, count)
+    by_m = w.W_m.new_empty(parts, R, N, K)
+    by_pair = None if w.pair is None else w.pair.new_empty(parts, *w.pair.shape, dtype=dtype)
+    products.weight_products_kernel[(count_tiles, R, parts)](
+        g.m, g.s, a.m, pointer(a.pair, a.m), by_m, pointer(by_pair, by_m), count, M, N, K, stride(a.m),
+        HALVES=a.halves, PRECISION=precision.mean, BM=BM, BN=BN, BK=BK, num_warps=warps, num_stages=stages,
     )  # fmt: skip
     return by_m, by_pair
 
 
-def weight_gradient(
-    g: Gradient, a: Signal, w: Weights, precision: Precision = FAST
-) -> tuple[Tensor, Tensor, Tensor | None, Tensor | None]:
-    """Gradients by W_m, W_v, b_m, b_v."""
-    by_m, by_pair = weight_products(g, a, w, torch.float32, precision)
-    d_W_m, d_W_v = torch.empty_like(w.W_m), torch.empty_like(w.W_v)
+def weight_gradient(g: Gradient, a: Signal, w: Weights, precision: Precision = FAST) -> tuple[Tensor | None, ...]:
+    """Gradients by W, mean and spread or, where tied, the logarithms r and c; then by b_m, b_v."""
+    by_m, by_pair = (
+        None if part is None else part.sum(0) for part in weight_products(g, a, w, torch.float32, precision)
+    )
+    assert by_m is not None
+    d_W_m, d_W_v = torch.empty_like(w.W_m), None if w.W_v is None else torch.empty_like(w.W_v)
     epilogues.gradient_kernel[(triton.cdiv(d_W_m.numel(), _BLOCK),)](
-        by_m, by_pair, w.W_m, w.W_v, d_W_m, d_W_v, d_W_m.numel(), w.W_m.shape[-1], HAS_S=a.random, LOG_STD=w.log_std,
-        BLOCK=_BLOCK,
+        by_m, pointer(by_pair, by_m), w.W_m, pointer(w.W_v, w.W_m), d_W_m, pointer(d_W_v, d_W_m), d_W_m.numel(),
+        w.W_m.shape[-1], HAS_S=a.random, LOG_STD=w.log_std, TIED=w.tied is not None, BLOCK=_BLOCK,
     )  # fmt: skip
+    spreads = (d_W_v,) if w.tied is None else _tied_gradient(g, a, w.tied, w.log_std)
     if w.b_v is None:
-        return d_W_m, d_W_v, None, None
+        return d_W_m, *spreads, None, None
     d_b_v = g.s.sum(-2, dtype=torch.float32)
-    return d_W_m, d_W_v, g.m.sum(-2), d_b_v * (2 * torch.exp(2 * w.b_v)) if w.log_std else d_b_v
+    return d_W_m, *spreads, g.m.sum(-2), d_b_v * (2 * torch.exp(2 * w.b_v)) if w.log_std else d_b_v
+
+
+def with_u(g: Gradient, w: Weights) -> Gradient:
+    """With u = Σ_o g_s r_o², where standard deviations are tied."""
+    if w.tied is None:
+        return g
+    return g._replace(u=torch.matmul(g.s.float(), w.tied.r2[..., None]).squeeze(-1)[None])
+
+
+def _tied_gradient(g: Gradient, a: Signal, tied: Tied, log_std: bool) -> tuple[Tensor, Tensor]:
+    """By r² and c², Σ g_s t and Σ u (s + m²), sums over the batch; or by log r and log c, 2 r² and 2 c² times that."""
+    assert a.t is not None and g.u is not None
+    second = a.m.square() if a.pair is None else a.m.square() + a.pair
+    by_r2 = torch.matmul(a.t.sum(0)[..., None, :], g.s.float()).squeeze(-2)
+    by_c2 = torch.matmul(g.u.sum(0)[..., None, :], second).squeeze(-2)
+    return (2 * tied.r2 * by_r2, 2 * tied.c2 * by_c2) if log_std else (by_r2, by_c2)
 
 
 def activation(m: Tensor, s: Tensor, act: Activation) -> tuple[Tensor, Tensor]:
@@ -187,26 +279,12 @@ def activation_gradient(m: Tensor, s: Tensor, g_m: Tensor, g_s: Tensor, act: Act
     return Gradient(d_m, d_s)
 
 
-# Large layers --------------------------------------------------------------------------------------------------------
+# Launching -----------------------------------------------------------------------------------------------------------
 
 
-def is_large(R: int, M: int, N: int, K: int) -> bool:
-    """Whether a layer's products are taken from the library: many multiplications, or many rows."""
-    least = _LARGE if M <= LONG else _LARGE // 4
-    return least <= R * M * N * K
-
-
-def _few_long_sums(R: int, M: int, N: int, K: int) -> bool:
-    """Whether an input's gradient (R, M, K) has too few tiles for all processors, while its sums are long.
-
-    The library cuts the sums in parts: 108 µs in place of 592 for 256 rows, 20,000 outputs and 100 inputs on an H200.
-    """
-    return N >= _LONG_SUM and R * triton.cdiv(M, 32) * triton.cdiv(K, 32) < _PROCESSORS
-
-
-def _by_library(precision: Precision, a: Tensor) -> bool:
-    """Whether tensor cores have nothing to offer: in full float32 the library's products are faster at every size."""
-    return precision.mean == "ieee" and a.is_cuda
+def by_library(kernel: str, R: int, M: int, N: int, K: int, precision: Precision, a: Tensor) -> bool:
+    """Whether products are taken from the library; in full float32 all are, as tensor cores have nothing to offer."""
+    return (precision.mean == "ieee" and a.is_cuda) or tiles.is_large(kernel, R, M, N, K)
 
 
 def _product(x: Tensor, y: Tensor, precision: Precision, dtype: torch.dtype = torch.float32) -> Tensor:
@@ -214,7 +292,7 @@ def _product(x: Tensor, y: Tensor, precision: Precision, dtype: torch.dtype = to
     R = max(len(x), len(y))
     with tf32(precision.mean == "tf32"):
         if x.dtype == torch.float32:
-            return torch.matmul(x, y)
+            return torch.mm(x[0], y[0]).unsqueeze(0) if R == 1 else torch.matmul(x, y)
         if x.device.type == "cpu":  # under Triton's interpreter
             return torch.matmul(x.float(), y.float())
         if R == 1:
@@ -222,26 +300,15 @@ def _product(x: Tensor, y: Tensor, precision: Precision, dtype: torch.dtype = to
         return torch.bmm(x.expand(R, -1, -1), y.expand(R, -1, -1), out_dtype=dtype)
 
 
-# Launching -----------------------------------------------------------------------------------------------------------
-
-_TILES = {  # for few outputs, few tiles, many tiles: batch, outputs, inputs; warps, stages. Measured on an H200.
-    "forward": ((16, 16, 256, 4, 3), (32, 32, 64, 2, 4), (128, 64, 32, 8, 3)),
-    "input": ((32, 16, 64, 4, 2), (32, 64, 32, 4, 3), (128, 32, 64, 8, 3)),
-    "weight": ((64, 16, 64, 4, 2), (64, 32, 64, 4, 2), (64, 32, 64, 4, 2)),
-}
-_PROCESSORS = 132
+def batch_parts(sums: Tensor | None, other: Tensor) -> tuple[Tensor, int]:
+    """The parts of sums over features, and how many: few, where every program adds them up."""
+    if sums is None:
+        return other, 0
+    sums = sums if len(sums) <= MOST_PARTS else sums.sum(0, keepdim=True)
+    return sums, len(sums)
 
 
-def _tiles(kernel: str, R: int, M: int, N: int, K: int) -> tuple[int, int, int, int, int]:
-    """Tiles so small that every processor gets one; large ones where there is work for all."""
-    few, small, large = _TILES[kernel]
-    if N <= 16:
-        return few
-    width = K if kernel == "input" else N
-    return large if R * triton.cdiv(M, 128) * triton.cdiv(width, 64) >= _PROCESSORS else small
-
-
-def _stride(a: Tensor) -> int:
+def stride(a: Tensor) -> int:
     """Numbers between the inputs of two replicas: none where they share one."""
     return 0 if len(a) == 1 else a.shape[-2] * a.shape[-1]
 

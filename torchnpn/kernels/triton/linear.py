@@ -9,31 +9,41 @@ import torch
 from torch import Tensor
 
 from torchnpn.kernels.triton import layer
-from torchnpn.kernels.triton.signals import Activation, Gradient, Precision, Signal, Weights, fused_once
+from torchnpn.kernels.triton.signals import (
+    Activation,
+    Gradient,
+    Precision,
+    Signal,
+    Tied,
+    Weights,
+    fused_once,
+)
 from torchnpn.moments import Moments
 
 
 def linear(
     a: Moments,
-    W: Sequence[Tensor | None],
-    b: Sequence[Tensor | None] | None,
+    W: Sequence[Tensor],
+    b: Sequence[Tensor] | None,
     act: Activation,
     precision: Precision,
     log_std: bool = False,
 ) -> Moments:
-    """f(a Wᵀ + b); W and b are mean and variance, or with `log_std` mean and log standard deviation."""
-    b_m, b_v = (None, None) if b is None else b
-    return Moments(*_Linear.apply(a.mean, a.variance, *W, b_m, b_v, act, precision, log_std))
+    """f(a Wᵀ + b); W and b are mean and variance, or with `log_std` mean and log standard deviation.
+
+    W may also be a mean (…, out, in) with tied variances, or logarithms, (…, out, 1) and (…, 1, in).
+    """
+    return Moments(*_Linear.apply(act, precision, log_std, *a, *((None, None) if b is None else b), *W))
 
 
 def network(a: Moments, layers: Sequence[tuple[Any, Any, str]], precision: Precision) -> Moments:
     """See `kernels.network`."""
     replicas = layers[0][0].free[0].shape[:-2]
-    signal = _signal(*a, precision)
-    for i, (weight, bias, name) in enumerate(layers):
-        w = _cached_weights(weight, bias, not signal.random, precision)
-        last = i == len(layers) - 1
-        signal = layer.forward(signal, w, Activation(name), keep=False, last=last, precision=precision).a
+    point = a.variance is None
+    found = [_cached_weights(weight, bias, point and i == 0, precision) for i, (weight, bias, _) in enumerate(layers)]
+    signal = _signal(*a, found[0], precision)
+    for (_, _, name), w, above in zip(layers, found, [*found[1:], None], strict=True):
+        signal = layer.forward(signal, w, Activation(name), above=above, keep=False, precision=precision).a
     assert signal.s is not None
     shape = (*replicas, *signal.m.shape[1:])
     return Moments(signal.m.view(shape), signal.s.view(shape))
@@ -42,10 +52,7 @@ def network(a: Moments, layers: Sequence[tuple[Any, Any, str]], precision: Preci
 def _cached_weights(weight: Any, bias: Any, point: bool, precision: Precision) -> Weights:
     """A layer's parameters as the kernels want them; the pair is computed once for weights that do not change."""
     name = f"pair {point} {precision.mean}"
-    W_m, W_v, b_m, b_v = (_flat(t, dims) for p, dims in ((weight, 2), (bias, 1)) for t in p.free)
-    R, N, K = W_m.shape
-    pair = weight.workspace(name, (R, N, K if point else 2 * K), precision.variance)
-    w = Weights(W_m, W_v, b_m, b_v, True, pair)
+    w: Weights = layer.weights(*_flat_weights(weight.free, bias.free), True, point, precision, place=weight.workspace)
     weight.cached(name, lambda: layer.fill_pair_(w))
     return w
 
@@ -57,38 +64,40 @@ def activate(o: Moments, act: Activation) -> Moments:
 
 class _Linear(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, *arguments: Any) -> tuple[Tensor, Tensor]:
-        *tensors, act, precision, log_std = arguments
-        a_m, a_s, W_m, W_v, b_m, b_v = tensors
-        a = _signal(a_m, a_s, precision)
-        b_m, b_v = (None, None) if b_m is None else (_flat(b_m, 1), _flat(b_v, 1))
-        w = layer.weights(_flat(W_m, 2), _flat(W_v, 2), b_m, b_v, log_std, a_s is None, precision)
+    def forward(ctx: Any, act: Activation, precision: Precision, log_std: bool, *tensors: Any) -> tuple[Tensor, Tensor]:
+        a_m, a_s, b_m, b_v, *W = tensors
+        w = layer.weights(*_flat_weights(W, None if b_m is None else (b_m, b_v)), log_std, a_s is None, precision)
         layer.fill_pair_(w)
-        out = layer.forward(a, w, act, keep=any(ctx.needs_input_grad), last=True, precision=precision)
-        ctx.save_for_backward(a.m, a.pair, *w[:4], w.pair, out.o_m, out.o_s)
-        ctx.settings = act, precision, log_std, a_m.shape, [None if t is None else t.shape for t in tensors[2:]]
-        shape = (*W_m.shape[:-2], a_m.shape[-2], W_m.shape[-2])
+        a = _signal(a_m, a_s, w, precision)
+        out = layer.forward(a, w, act, keep=any(ctx.needs_input_grad), precision=precision)
+        ctx.save_for_backward(a.m, a.pair, a.t, *w[:4], w.pair, *(w.tied or ()), out.o_m, out.o_s)
+        ctx.settings = act, precision, log_std, [None if t is None else t.shape for t in tensors]
+        shape = (*W[0].shape[:-2], a_m.shape[-2], W[0].shape[-2])
         return out.a.m.view(shape), out.a.s.view(shape)  # type: ignore[union-attr]
 
     @staticmethod
     @fused_once
     def backward(ctx: Any, g_m: Tensor, g_s: Tensor) -> tuple[Tensor | None, ...]:
-        act, precision, log_std, shape, shapes = ctx.settings
-        a_m, a_pair, W_m, W_v, b_m, b_v, W_pair, o_m, o_s = ctx.saved_tensors
-        a, w = Signal(a_m, None, a_pair), Weights(W_m, W_v, b_m, b_v, log_std, W_pair)
+        act, precision, log_std, shapes = ctx.settings
+        a_m, a_pair, t, W_m, W_v, b_m, b_v, W_pair, *tied, o_m, o_s = ctx.saved_tensors
+        a = Signal(a_m, None, a_pair, t)
+        w = Weights(W_m, W_v, b_m, b_v, log_std, W_pair, Tied(*tied) if tied else None)
         g = Gradient(_flat(g_m, 2), _flat(g_s, 2))
         if act.name != "none":
             g = layer.activation_gradient(o_m, o_s, g.m, g.s, act)
-        d_m = d_s = None
-        if a.random and (ctx.needs_input_grad[0] or ctx.needs_input_grad[1]):
-            d_m, d_s = (_as_input(d, shape) for d in layer.input_gradient(g, a, w, precision=precision))
-        elif ctx.needs_input_grad[0]:
-            d_m = _as_input(layer.point_gradient(g, a, w, precision), shape)
-        gradients: tuple[Tensor | None, ...] = (None,) * 4
-        if any(ctx.needs_input_grad[2:6]):
-            found = layer.weight_gradient(g, a, w, precision)
-            gradients = tuple(None if d is None else d.view(size) for d, size in zip(found, shapes, strict=True))
-        return d_m, d_s, *gradients, None, None, None
+        g = layer.with_u(g, w)
+        needs = ctx.needs_input_grad[3:]
+        found: list[Tensor | None] = [None] * len(shapes)
+        if a.random and (needs[0] or needs[1]):
+            by_a = layer.input_gradient(g, a, w, precision=precision)
+            found[:2] = [_as_input(d, shapes[0]) for d in (by_a.m, by_a.s)]
+        elif needs[0]:
+            found[0] = _as_input(layer.point_gradient(g, a, w, precision), shapes[0])
+        if any(needs[2:]):
+            *by_W, by_b_m, by_b_v = layer.weight_gradient(g, a, w, precision)
+            each = zip((by_b_m, by_b_v, *by_W), shapes[2:], strict=True)
+            found[2:] = [None if d is None else d.view(size) for d, size in each]
+        return None, None, None, *found
 
 
 class _Activation(torch.autograd.Function):
@@ -103,12 +112,22 @@ class _Activation(torch.autograd.Function):
     @fused_once
     def backward(ctx: Any, g_m: Tensor, g_s: Tensor) -> tuple[Tensor, Tensor, None]:
         m, s = ctx.saved_tensors
-        d_m, d_s = layer.activation_gradient(m, s, g_m.contiguous(), g_s.contiguous(), ctx.act)
-        return d_m, d_s, None
+        g = layer.activation_gradient(m, s, g_m.contiguous(), g_s.contiguous(), ctx.act)
+        return g.m, g.s, None
 
 
-def _signal(a_m: Tensor, a_s: Tensor | None, precision: Precision) -> Signal:
-    return layer.point_or_random(_flat(a_m, 2), None if a_s is None else _flat(a_s.expand_as(a_m), 2), precision)
+def _signal(a_m: Tensor, a_s: Tensor | None, w: Weights, precision: Precision) -> Signal:
+    return layer.signal(_flat(a_m, 2), None if a_s is None else _flat(a_s.expand_as(a_m), 2), w, precision)
+
+
+def _flat_weights(
+    W: Sequence[Tensor], b: Sequence[Tensor] | None
+) -> tuple[list[Tensor], tuple[Tensor | None, Tensor | None]]:
+    """Mean and spread of the weights, in one list, and both tensors of the bias; one dimension for all replicas."""
+    mean, *spread = W
+    log_r_c = (log.flatten(-2) for log in spread) if len(spread) > 1 else ()
+    flat = [_flat(mean, 2), *([_flat(spread[0], 2)] if len(spread) == 1 else [_flat(log, 1) for log in log_r_c])]
+    return flat, (None, None) if b is None else (_flat(b[0], 1), _flat(b[1], 1))
 
 
 def _flat(t: Tensor, dims: int) -> Tensor:

@@ -16,13 +16,6 @@ fused_once = once_differentiable(
 """Marks a backward pass that has no derivative of its own."""
 
 
-class Gradient(NamedTuple):
-    """Gradients by a mean and a variance, (R, batch, features)."""
-
-    m: Tensor
-    s: Tensor
-
-
 class Activation(NamedTuple):
     """An activation by name ("none", "relu", "sigmoid", "tanh", "gamma"), and the constants of the last."""
 
@@ -51,15 +44,34 @@ class Precision(NamedTuple):
 FAST, FULL = Precision(), Precision("ieee", torch.float32)
 
 
+class Tied(NamedTuple):
+    """Standard deviations r_o c_i of the weights of a layer: what is learnt, and the squares that products read."""
+
+    log_r: Tensor  # (R, out); or r² itself
+    log_c: Tensor  # (R, in)
+    r2: Tensor  # (R, out)
+    c2: Tensor  # (R, in)
+
+
 class Weights(NamedTuple):
     """Parameters of a layer with one leading dimension of replicas: (R, out, in) and (R, out)."""
 
     W_m: Tensor
-    W_v: Tensor  # variance, or log standard deviation
+    W_v: Tensor | None  # variance, or log standard deviation; None where these are tied
     b_m: Tensor | None
     b_v: Tensor | None
     log_std: bool  # what W_v and b_v are
-    pair: Tensor  # (R, out, 2 · in), [W_s | W_m²] in low precision; (R, out, in), W_s alone, where the input is a point
+    pair: Tensor | None  # (R, out, halves · in), in low precision
+    tied: Tied | None = None
+
+    @property
+    def halves(self) -> int:
+        """Of the pair [W_s | W_m²]: both; W_s alone where the input is a point. Tied: W_m² alone, or none at all."""
+        return halves(self.pair, self.W_m)
+
+    @property
+    def c2(self) -> Tensor | None:
+        return None if self.tied is None else self.tied.c2
 
 
 class Signal(NamedTuple):
@@ -67,12 +79,25 @@ class Signal(NamedTuple):
 
     m: Tensor
     s: Tensor | None  # None for a point, or where only the pair is needed
-    pair: Tensor  # (R, batch, 2 · features), [s + m² | s] in low precision; (R, batch, features), m² alone, for a point
+    pair: Tensor | None  # [s + m² | s] in low precision, m² alone for a point; below tied weights s alone, or None
+    t: Tensor | None = None  # (parts, R, batch), below tied weights: Σ_i (s + m²)_i c_i², in parts
+
+    @property
+    def halves(self) -> int:
+        return halves(self.pair, self.m)
 
     @property
     def random(self) -> bool:
         """Whether this is no point."""
-        return self.pair.shape[-1] != self.m.shape[-1]
+        return self.halves == (2 if self.t is None else 1)
+
+
+class Gradient(NamedTuple):
+    """Gradients by a mean and a variance, (R, batch, features)."""
+
+    m: Tensor
+    s: Tensor
+    u: Tensor | None = None  # (parts, R, batch), of a layer with tied weights: Σ_o s_o r_o², in parts
 
 
 class Forward(NamedTuple):
@@ -81,6 +106,10 @@ class Forward(NamedTuple):
     a: Signal
     o_m: Tensor
     o_s: Tensor
+
+
+def halves(pair: Tensor | None, of: Tensor) -> int:
+    return 0 if pair is None else pair.shape[-1] // of.shape[-1]
 
 
 def pointer(tensor: Tensor | None, other: Tensor) -> Tensor:
