@@ -1,8 +1,9 @@
 """A folder larger than memory: `npn fit` and `npn predict` beside reading its files alone, in rows a second and memory.
 
 `python benchmarks/big_folder.py FOLDER ROWS STEP…` with steps of make, read, fit1 (one process on one core), fit, fit2
-(two processes, by torchrun), predict and delete. Beside the time on the clock there are the CPU seconds of all processes of a step
-and the load of the machine, since it may have other work. Adds to studies/results/big_folder.json, under the number of rows.
+(two processes, by torchrun), predict and delete. Beside the time on the clock there are the CPU seconds of all
+processes of a step and the load of the machine, since it may have other work. Adds to studies/results/big_folder.json,
+under the number of rows.
 """
 
 from __future__ import annotations
