@@ -15,6 +15,7 @@ from torch.optim import Optimizer
 from torchnpn.documents import joint
 from torchnpn.documents.architecture import Architecture
 from torchnpn.documents.counts import Counts, checked_counts, word_means
+from torchnpn.documents.joint import JointArrayMoments
 from torchnpn.documents.layers import WordLinear
 from torchnpn.documents.schedule import adam_with_own_rates, warm_cosine
 from torchnpn.documents.settings import FAMILIES, check_settings
@@ -50,19 +51,6 @@ class Reconstruction(NamedTuple):
 
     error: Array  # (documents,) the loss
     variance: Array  # (documents,) Σ o_s over all words: the paper's measure of uncertainty
-
-
-class JointArrayMoments(NamedTuple):
-    """Mean and covariance of codes, as arrays."""
-
-    mean: Array  # (documents, units)
-    covariance: Array  # (documents, units, units)
-
-    @property
-    def variance(self) -> Array:  # (documents, units)
-        """The diagonal of the covariance."""
-        variance: Array = self.covariance.diagonal(axis1=-2, axis2=-1)
-        return variance
 
 
 class DocumentAutoencoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]
