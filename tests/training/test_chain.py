@@ -86,8 +86,13 @@ def tensor(y):
 
 
 def networks(hidden, outputs, generator):
-    """A multilayer network, and one with a last layer of two heads."""
+    """A multilayer network, one with tied standard deviations, and one with a last layer of two heads."""
     yield nn.mlp([5, *hidden, outputs], generator=generator)
+    tied = nn.mlp([5, *hidden, outputs], posterior="tied", generator=generator)
+    for one in tied[::2]:  # factors that differ
+        for log_std in one.weight.free[1:]:
+            log_std.data += 0.5 * torch.randn(log_std.shape, generator=generator)
+    yield tied
     if outputs % 2 == 0:
         before = list(nn.mlp([5, *hidden, 1], generator=generator))[:-1]
         head = nn.MeanAndNoise([5, *hidden][-1], outputs // 2, generator=generator)
@@ -115,7 +120,7 @@ def test_gradient_is_that_of_autograd(name, hidden):
     likelihood, y = TARGETS[name]
     outputs = likelihood.outputs(4 if y.ndim == 1 else y.shape[1])
     generator = torch.Generator().manual_seed(len(hidden))
-    for (i, prior), k in itertools.product(enumerate(PRIORS), range(2 - outputs % 2)):
+    for (i, prior), k in itertools.product(enumerate(PRIORS), range(3 - outputs % 2)):
         net = list(networks(hidden, outputs, generator))[k]
         assert why_not_numpy(net, prior, CPU) is None
         x = torch.randn(ROWS, 5, generator=generator)
@@ -210,6 +215,7 @@ def test_replicas_at_once_are_trained_as_by_autograd(name, setting, own_rows):
         likelihood = type(one)(4 if classes else 1, **own)
         net = nn.mlp(
             [5, 7, 6, likelihood.outputs(4 if classes else y.shape[1])],
+            posterior="tied" if own_rows else "mean_field",
             replicas=(replicas,),
             generator=torch.Generator().manual_seed(1),
         )
@@ -230,7 +236,7 @@ def test_parameters_have_their_own_memory_afterwards():
     assert len(owners) == len([*net.parameters(), *likelihood.parameters()])
 
 
-def tied():
+def repeated():
     layer = nn.Linear(4, 4)
     return nn.Sequential(layer, nn.ReLU(), layer)
 
@@ -238,7 +244,7 @@ def tied():
 @pytest.mark.parametrize(
     ("model", "words"),
     [
-        (tied(), "a layer is there twice"),
+        (repeated(), "a layer is there twice"),
         (nn.mlp([4, 3, 1], activation="tanh"), "Tanh stands where a ReLU is expected"),
         (nn.mlp([4, 3, 1], "gamma"), "Linear is not a Gaussian Linear layer"),
         (nn.mlp([4, 3, 1], replicas=(2, 2)), "replicas along several dimensions"),

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
+from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 from torch.optim import Optimizer
 
@@ -31,7 +31,7 @@ from torchnpn.estimators import (
     state,
     validation,
 )
-from torchnpn.io import checks
+from torchnpn.io import StoredEstimator, checks
 from torchnpn.likelihoods import Likelihood
 from torchnpn.moments import Moments
 from torchnpn.nn import Sequential, check_network_size
@@ -51,7 +51,7 @@ class Reconstruction(NamedTuple):
     variance: Array  # (documents,) Σ o_s over all words: the paper's measure of uncertainty
 
 
-class DocumentAutoencoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]
+class DocumentAutoencoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, StoredEstimator):  # type: ignore[misc]
     """An autoencoder of distributions for counts ≥ 0, such as bags of words (paper, Section 4.3).
 
     The last hidden layer is the code, a mirror decodes it. Each document is scaled by itself, so that its length does

@@ -8,11 +8,11 @@ from typing import Any, Self
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 from torch import Tensor
 
 from torchnpn.estimators import ArrayMoments, all_or_nothing, settings, state
+from torchnpn.io import StoredEstimator
 from torchnpn.links import files, scores
 from torchnpn.links.codes import checked_codes
 from torchnpn.links.features import FEATURES, NORMALISATIONS, FeatureMap, PairFeatures
@@ -27,7 +27,7 @@ _ELEMENTS = 1 << 24  # scores, or features of pairs, that are in memory at a tim
 _MOST_ROUNDS, _PRECISION_CHANGE = 30, 1e-2  # of learning the prior's precision; a change of its logarithm to stop at
 
 
-class LinkPredictor(BaseEstimator):  # type: ignore[misc]
+class LinkPredictor(StoredEstimator):
     """Logistic regression on features of pairs of nodes, with a posterior over its weights (paper, Section 4.3).
 
     A node is known by a code with mean and variance, e.g. of a `DocumentAutoencoder`. The model learns which features

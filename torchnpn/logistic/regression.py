@@ -8,7 +8,6 @@ from typing import Any, Self
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from sklearn.base import BaseEstimator
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted
@@ -23,7 +22,7 @@ from torchnpn.estimators import (
     state,
     validation,
 )
-from torchnpn.io import checks
+from torchnpn.io import StoredEstimator, checks
 from torchnpn.logistic.posterior import Posterior, Rows, fit_posterior, linear_moments
 from torchnpn.maps import accurate
 from torchnpn.moments import Moments
@@ -35,7 +34,7 @@ _MOST_FEATURES = 1000  # with a full covariance
 _METHODS, _PRIORS = ("laplace", "variational"), ("evidence", "ard")
 
 
-class BayesianLogisticRegression(ProbabilisticClassifier, BaseEstimator):  # type: ignore[misc]
+class BayesianLogisticRegression(ProbabilisticClassifier, StoredEstimator):
     """Logistic regression p(y = 1 | x, w) = σ(w·x + b) with a Gaussian posterior over w and b (Bishop 2006, 4.5, 10.6).
 
     Features may be uncertain: given their variances, training maximises the expected log-likelihood, and a

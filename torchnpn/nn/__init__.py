@@ -81,6 +81,7 @@ from torchnpn.nn.ensemble import Ensemble as Ensemble
 from torchnpn.nn.ensemble import leading as leading
 from torchnpn.nn.ensemble import side_by_side as side_by_side
 from torchnpn.nn.layer import Layer as Layer
+from torchnpn.nn.layer import as_moments as as_moments
 from torchnpn.nn.layer_kernels import kernels_of as kernels_of
 from torchnpn.nn.noise import drawing_from as drawing_from
 from torchnpn.nn.noise import dropout_mask as dropout_mask

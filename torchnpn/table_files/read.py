@@ -26,7 +26,7 @@ from torchnpn.table_files.spool import is_pipe, kept, spooled
 
 BATCH_ROWS = 50_000
 _BLOCK_BYTES = 8 << 20  # of a CSV file; no row may be longer
-_BUFFER_BYTES = 1 << 20  # of a column of a Parquet file, whose row groups may be larger than memory
+_BUFFER_BYTES = 1 << 18  # of a column of a Parquet file, whose row groups may be larger than memory
 
 Progress = Callable[[float], None]  # takes the share of the file that is read
 
@@ -163,7 +163,7 @@ def parquet_batches(
     with (
         explained(table.path, table.label),
         open(table.path, "rb") as content,
-        pa.parquet.ParquetFile(content, buffer_size=_BUFFER_BYTES) as file,
+        pa.parquet.ParquetFile(content, buffer_size=_BUFFER_BYTES, pre_buffer=False) as file,
     ):
         yield from file.iter_batches(BATCH_ROWS, groups, names)
 

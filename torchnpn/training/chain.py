@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from torchnpn._cuda import SideStreams
 from torchnpn._torch import has_hooks
 from torchnpn.families import Gaussian
-from torchnpn.kernels import choose, cpu, has_triton
+from torchnpn.kernels import cpu, has_triton
 from torchnpn.likelihoods import LOG_VARIANCE, GaussianNoise, HeteroscedasticGaussian, ScaledSoftmax, loss_gradient
 from torchnpn.moments import Moments
 from torchnpn.nn import ChainLayer, Linear, MeanAndNoise, ReLU, Sequential, chain_of, count_replicas
@@ -99,8 +99,6 @@ def small_chain(model: nn.Module) -> SmallChain | str:
             return f"{type(layer).__name__} is not a Gaussian Linear layer with a bias"
         if len(layer.replicas) > 1:
             return "it has replicas along several dimensions"
-        if layer.weight.posterior == "tied":
-            return choose.TIED
     if other := [type(one).__name__ for one in body[1::2] if type(one) is not ReLU]:
         return f"{other[0]} stands where a ReLU is expected"
     return SmallChain(hidden, heads)  # type: ignore[arg-type]
@@ -127,7 +125,7 @@ class NumpyChainSteps(ChainSteps):
         model, likelihood, prior, recipe = objective
         chain, own, gradient = small_chain(model), list(likelihood.parameters()), loss_gradient(likelihood)
         assert isinstance(chain, SmallChain)
-        hidden, heads = ([cpu.Layer(*_tensors(layer)) for layer in layers] for layers in chain)
+        hidden, heads = ([_cpu_layer(layer) for layer in layers] for layers in chain)
         self.operations = self.chain = cpu.NumpyChain(
             hidden, heads, own, _prior_setting(prior), self._rows,
             lambda m, s, rows: gradient(m, s, rows.targets, rows.share),
@@ -171,6 +169,12 @@ class NumpyChainSteps(ChainSteps):
     def places(self) -> Places:
         places = super().places()
         return {**places, id(self.chain.flat): [places[id(parameter)][0] for parameter in self.chain.parts]}
+
+
+def _cpu_layer(linear: Linear) -> cpu.Layer:
+    assert linear.bias is not None
+    W_m, *W_log_std = linear.weight.free
+    return cpu.Layer(W_m, W_log_std, *linear.bias.free)
 
 
 def _numbers(values: Any) -> float | cpu.Array:
