@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet
 
 from torchnpn._text import shown
-from torchnpn.table_files.columns import Column, settle
+from torchnpn.table_files.column_survey import Column, settle
 from torchnpn.table_files.formats import TableError, is_gzip, table_format
 from torchnpn.table_files.read import Progress, Table, cells, no_progress, open_table, parquet_batches
 
