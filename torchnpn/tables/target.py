@@ -15,7 +15,7 @@ from scipy import stats
 
 from torchnpn._text import did_you_mean, shown
 from torchnpn.likelihoods import BY_NAME, Likelihood, in_support, words_of_support
-from torchnpn.table_files import USUAL_NOTATION, Column, Notation, Survey, TableError, column_numbers
+from torchnpn.table_files import USUAL_NOTATION, Notation, Survey, SurveyedColumn, TableError, column_numbers
 
 Array = NDArray[np.float64]
 CLASS = "class"
@@ -126,7 +126,7 @@ class Kind(NamedTuple):
     because: str
 
 
-def find_column(found: Survey, name: str, family: str) -> Column:
+def find_column(found: Survey, name: str, family: str) -> SurveyedColumn:
     """The target's column.
 
     Args:
@@ -209,7 +209,7 @@ def find_exposed_kind(values: Array, family: str = "auto") -> Kind:
     return Kind("gamma", "an amount, with an exposure")
 
 
-def make_target(column: Column, values: Array, family: str, exposure: str = "") -> tuple[Target, Array, Kind]:
+def make_target(column: SurveyedColumn, values: Array, family: str, exposure: str = "") -> tuple[Target, Array, Kind]:
     """The target, its values as a network needs them, and why it is seen so.
 
     Args:
@@ -289,14 +289,14 @@ def _is_ambiguous(target: Target, kind: Kind) -> bool:
     return target.of_numbers and (target.is_class or "whole" in kind.because)
 
 
-def _check_classes(name: str, different: int, column: Column) -> None:
+def _check_classes(name: str, different: int, column: SurveyedColumn) -> None:
     if different > _MOST_CLASSES or not (column.is_number or column.has_all_counts):
         raise TableError(
             f"The target {name!r} has {different:,} different values, too many for classes (at most {_MOST_CLASSES:,})."
         )
 
 
-def _check_few_classes(column: Column) -> None:
+def _check_few_classes(column: SurveyedColumn) -> None:
     """Many different texts are rarely classes."""
     different = len(column.counts)
     share = different / column.filled
