@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from scipy import stats
 
 from torchnpn._text import did_you_mean, shown
+from torchnpn.estimators import is_count
 from torchnpn.likelihoods import BY_NAME, Likelihood, in_support, words_of_support
 from torchnpn.table_files import USUAL_NOTATION, Notation, Survey, SurveyedColumn, TableError, column_numbers
 
@@ -23,7 +24,6 @@ LEAST_ROWS = 10
 _MOST_CLASSES = 1000  # that can be asked for
 _MANY_CLASSES, _FEW_CLASSES, _DIFFERENT_SHARE = 50, 5, 0.2  # beyond these, classes must be asked for
 _LARGEST, _LEAST_STD = 1e100, 1e-100  # of numbers whose squares float64 holds with room to spare
-_LEAST_COUNT, _LARGEST_COUNT = 10, 1000  # whole numbers that all lie above, or reach beyond, measure something
 _LEAST_DISPERSION = 0.75  # of counts: variance over mean, 1 for a Poisson
 _SKEWED = 1.0  # half of an exponential distribution's skewness
 
@@ -184,12 +184,7 @@ def find_kind(values: Array, family: str = "auto") -> Kind:
     whole = bool((values == np.rint(values)).all())
     if np.isin(values, (low, high)).all():
         return Kind(CLASS, "it has two different values")
-    if (
-        whole
-        and 0 <= low < _LEAST_COUNT
-        and high <= _LARGEST_COUNT
-        and values.var() >= _LEAST_DISPERSION * values.mean()
-    ):
+    if is_count(values) and values.var() >= _LEAST_DISPERSION * values.mean():
         return Kind("negative_binomial", "whole numbers from 0 up that vary like counts")
     if low > 0 and high < 1:
         return Kind("beta", "all values lie between 0 and 1")
