@@ -13,8 +13,7 @@ from torch.distributions import constraints
 from torchnpn.censoring import bounds_of
 from torchnpn.conformal import HeldOut, calibrated, levels
 from torchnpn.estimators import calibration, censored, comparison
-from torchnpn.estimators.exposure import Exposure, check_link, given, rates
-from torchnpn.estimators.exposure import checked as checked_exposure
+from torchnpn.estimators.exposure import Exposure, check_link, checked_exposure, rates, split_exposure
 from torchnpn.estimators.learning import Member, Plan, Progress, all_or_nothing, regression_steps, regression_units
 from torchnpn.estimators.predictive import ArrayMoments, ArrayVarianceParts, DistributionRegressor, Predictive
 from torchnpn.estimators.settings import check_choice
@@ -171,7 +170,7 @@ class NPNRegressor(DistributionRegressor, SupervisedEstimator):
                 name of a column of a frame, the number of a column of an array, or a number above 0 for each row. Its
                 logarithm is added to the log mean. A column of exposures is no feature.
         """
-        rest, *exposed = given(X, exposure)
+        rest, *exposed = split_exposure(X, exposure)
         super().fit(rest, _Given(y, *exposed), sample_weight, X_variance, progress, subsets)
         return self
 
@@ -183,7 +182,7 @@ class NPNRegressor(DistributionRegressor, SupervisedEstimator):
         first = not hasattr(self, "network_")
         if self._compares:
             raise ValueError('partial_fit expects a family by its name, such as "gaussian", got family="auto".')
-        X, *exposed = given(X, exposure)
+        X, *exposed = split_exposure(X, exposure)
         X, y, weight = self._checked(X, _Given(y, *exposed), sample_weight, reset=first)
         if first:
             t, targets = self._begin(X, y, weight, X.shape[0])
@@ -194,7 +193,7 @@ class NPNRegressor(DistributionRegressor, SupervisedEstimator):
         return self
 
     def _rows_of_stream(self, X: Any, y: Any, exposure: int | None, first: bool) -> tuple[Any, Array, Array | None]:
-        rest, *exposed = given(X, exposure)
+        rest, *exposed = split_exposure(X, exposure)
         return self._checked(rest, _Given(y, *exposed), None, reset=first)
 
     def _targets_of_stream(self, y: Array) -> Array:
