@@ -20,7 +20,7 @@ from torchnpn.families import Gaussian
 from torchnpn.kernels import choose, cpu, has_triton
 from torchnpn.likelihoods import LOG_VARIANCE, GaussianNoise, HeteroscedasticGaussian, ScaledSoftmax, loss_gradient
 from torchnpn.moments import Moments
-from torchnpn.nn import ChainLayer, Linear, MeanAndNoise, ReLU, Sequential, chain_of, count_replicas
+from torchnpn.nn import ChainLayer, Linear, MeanAndNoise, RandomParameter, ReLU, Sequential, chain_of, count_replicas
 from torchnpn.priors import EmpiricalBayes, IsotropicGaussian, Prior
 from torchnpn.training.adversarial import radius_per_replica, step_along
 from torchnpn.training.data import Rows
@@ -74,6 +74,8 @@ def _why_not_trained(model: nn.Module, layers: Sequence[nn.Module], prior: Prior
         return "a layer is there twice"
     if not all(p.requires_grad and p.dtype == torch.float32 for p in model.parameters()):
         return "some parameters are frozen, or not float32"
+    if any(isinstance(one, RandomParameter) and one.coordinates != "usual" for one in model.modules()):
+        return "weights are learnt in coordinates of their own"
     known = type(prior) in (type(None), IsotropicGaussian, EmpiricalBayes)
     return None if known else f"the prior is {type(prior).__name__}"
 
