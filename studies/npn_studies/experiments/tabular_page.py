@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -103,7 +103,7 @@ def headline(record: Record) -> list[tuple[str, str, str]]:
     return [(what, "–", f"{rank:.2f}")]
 
 
-def page(record: Record) -> str:
+def page(record: Record, found: Mapping[str, Record]) -> str:
     """All of it."""
     shown = [name for name in TABLES if any(key.endswith(f"/{name}") for key in record["cells"])]
     kinds = {kind: sum(TABLES[name].kind == kind for name in shown) for kind in KINDS}
