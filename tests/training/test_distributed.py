@@ -53,6 +53,18 @@ def test_processes_train_what_one_trains(tmp_path):
             np.testing.assert_allclose(found[name], array, rtol=bound, atol=bound, err_msg=f"{name}, {processes}")
 
 
+@pytest.mark.slow
+def test_a_killed_process_loses_the_work_since_the_last_checkpoint(tmp_path):
+    case = f"killed-{tmp_path / 'run.ckpt'}"
+    done = torchrun(2, ranks.__file__, tmp_path / "found.npz", case, options=("--max-restarts=2",))
+    assert done.returncode == 0, done.stderr
+    found, expected = np.load(tmp_path / "found.npz"), ranks.trained("chain", "regression", True)
+    for name, array in expected.items():
+        np.testing.assert_allclose(found[f"{case} {name}"], array, rtol=1e-5, atol=1e-5)
+    assert found[f"{case} restarts"] == 2
+    assert found[f"{case} computed"][0] in (5, 6)  # the second one was killed after five epochs
+
+
 @pytest.mark.parametrize("count", [1, 2, 3, 5, 8])
 def test_parts_are_whole_and_alike(count):
     every = [Processes(rank, count) for rank in range(count)]
