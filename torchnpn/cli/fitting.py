@@ -20,6 +20,7 @@ from torchnpn.cli import fit_report
 from torchnpn.cli.arguments import FitOptions
 from torchnpn.cli.console import NOTE, bars, is_first, say, show_record
 from torchnpn.cli.errors import fail, writing
+from torchnpn.cli.predicting import open_data
 from torchnpn.estimators import NPNClassifier, NPNRegressor
 from torchnpn.likelihoods import BY_NAME
 from torchnpn.report import printable
@@ -162,7 +163,7 @@ def _nll(candidate: Candidate) -> str:
 
 def _understood(options: FitOptions, progress: Callable[[float], None]) -> Understood:
     """What a table holds, with its rows, or where they do not fit into memory, some of them."""
-    table = _opened(options)
+    table = open_data(options.data, skip_bad=options.skip_bad)
     question = _question(options, table)
     if isinstance(table, table_files.FolderTable) and options.max_rows is None and table.about_rows > tables.MOST_ROWS:
         large = tables.read_large(table, question, options.validation, progress)
@@ -176,15 +177,6 @@ def _understood(options: FitOptions, progress: Callable[[float], None]) -> Under
     parts = tables.split_rows(rows.y, options.validation, options.seed, by_class=read.target.is_class)
     learn, held_out = (tables.Rows(rows.X[part], rows.y[part]) for part in parts)
     return Understood(read, learn, held_out)
-
-
-def _opened(options: FitOptions) -> table_files.Table:
-    if not options.data.is_dir():
-        return table_files.open_table(options.data)
-    table = table_files.open_folder(options.data, options.skip_bad)
-    for path, reason in table.bad:
-        say(f"  left out: {path}: {reason}.", style=NOTE)
-    return table
 
 
 def _question(options: FitOptions, table: table_files.Table) -> tables.Question:

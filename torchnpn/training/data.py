@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import itertools
+import math
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple, Protocol
 
@@ -17,7 +18,7 @@ from torchnpn.moments import Moments
 from torchnpn.sparse import SparseBatch, SparseRows
 from torchnpn.training.distributed import ALONE, Processes
 
-_BLOCK = 4_096  # rows that are gathered at once: a call for each small batch would cost more than its work
+_BLOCK = 4_096, 2**18  # rows, and numbers, that are gathered at once: a call for each small batch would cost more
 
 
 class Batch(NamedTuple):
@@ -142,7 +143,9 @@ class Rows:
         """Batches in the given order of rows, or as they lie."""
         order = torch.arange(self.count) if order is None else order
         padded = any(isinstance(part, SparseRows) for part in (self.x, self.y))  # and wide, perhaps: few at a time
-        block = batch_size if padded else max(1, _BLOCK // batch_size) * batch_size
+        (longest, numbers), x = _BLOCK, self.x.mean if isinstance(self.x, Moments) else self.x
+        most = 1 if padded else min(longest, numbers // max(1, math.prod(x.shape[1:])))
+        block = max(1, most // batch_size) * batch_size
         for rows in order.to(self.y.device).split(block):
             taken = self.take(rows)
             for i in range(0, len(rows), batch_size):

@@ -14,6 +14,7 @@ from npn_studies.experiments import (
     mnist_variance,
     reconstruction,
     tabular,
+    tied,
     topics,
     topics_search,
     toy,
@@ -45,6 +46,7 @@ EXPERIMENTS: dict[str, Experiment] = {
         exposure.EXPERIMENT,
         durations.EXPERIMENT,
         gaps.EXPERIMENT,
+        tied.EXPERIMENT,
     )
 }
 
