@@ -1,4 +1,4 @@
-"""Words for messages: close names, and cells in quotes."""
+"""Words for messages: close names, cells in quotes, and how many there are of a thing."""
 
 from __future__ import annotations
 
@@ -30,3 +30,12 @@ def shown(cell: Any, most: int = 40) -> str:
     """A cell or a name in quotes, shortened."""
     text = str(cell)
     return repr(text if len(text) <= most else text[: most - 1] + "…")
+
+
+def counted(count: int, thing: str = "row") -> str:
+    """So many of a thing.
+
+    >>> counted(1), counted(1234, "cell")
+    ('1 row', '1,234 cells')
+    """
+    return f"{count:,} {thing}{'' if count == 1 else 's'}"
