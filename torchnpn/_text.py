@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from typing import Any
 
 _MOST_COMPARED = 2_000  # names; a comparison with each takes a while
+_LONGEST = 40  # characters of a cell
 
 
 def did_you_mean(wrong: str, names: Iterable[str], most: int = 12) -> str:
@@ -26,10 +27,10 @@ def did_you_mean(wrong: str, names: Iterable[str], most: int = 12) -> str:
     return f" There are: {listed}."
 
 
-def shown(cell: Any, most: int = 40) -> str:
+def shown(cell: Any) -> str:
     """A cell or a name in quotes, shortened."""
     text = str(cell)
-    return repr(text if len(text) <= most else text[: most - 1] + "…")
+    return repr(text if len(text) <= _LONGEST else text[: _LONGEST - 1] + "…")
 
 
 def counted(count: int, thing: str = "row") -> str:
