@@ -110,7 +110,7 @@ def test_epochs_of_a_pass_go_on_where_the_one_before_stopped(folder, monkeypatch
 
     def epochs(numbers, rank):
         source = as_batches(stream, torch.device("cpu"))
-        dealt = lambda number: source.dealt(64, number, Processes(rank, processes), number)
+        dealt = lambda number: source.own_batches(64, number, Processes(rank, processes), number)
         return [[(batch.x.mean[:, 0], batch.weight, total) for batch, total in dealt(number)] for number in numbers]
 
     every = [epochs(range(8), rank) for rank in range(processes)]

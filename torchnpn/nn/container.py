@@ -7,6 +7,7 @@ import itertools
 import math
 import sys
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 import torch
 from torch import Tensor, nn

@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 import pyarrow.csv
 import pyarrow.parquet
 
-from torchnpn._text import shown
+from torchnpn._text import counted, shown
 from torchnpn.table_files import excel, headerless
 from torchnpn.table_files.formats import TableError, is_gzip, table_format
 from torchnpn.table_files.layout import Layout, check_names, count, find_layout, headerless_note, names_of
@@ -258,7 +258,7 @@ def _not_gzip(label: str) -> TableError:
 def _reason(message: str, ragged: Sequence[pa.csv.InvalidRow]) -> str:
     if ragged:
         row = ragged[0]
-        cells = "1 cell" if row.actual_columns == 1 else f"{row.actual_columns} cells"
+        cells = counted(row.actual_columns, "cell")
         return f": line {row.number} has {cells}, the header {row.expected_columns}."
     if "Empty CSV" in message:
         return " has a header and no rows."
