@@ -12,6 +12,7 @@ from npn_studies.experiments import (
     mnist_size,
     mnist_size_search,
     mnist_variance,
+    odd,
     reconstruction,
     tabular,
     topics,
@@ -45,6 +46,7 @@ EXPERIMENTS: dict[str, Experiment] = {
         exposure.EXPERIMENT,
         durations.EXPERIMENT,
         gaps.EXPERIMENT,
+        odd.EXPERIMENT,
     )
 }
 
