@@ -57,8 +57,8 @@ def _what(model: tables.TableModel, about: dict[str, Any]) -> str:
     exposed = f", in proportion to {_plain(target.exposure)}" if target.exposure else ""
     return (
         f"It predicts {_plain(target.name)}{exposed}: {what}. A natural-parameter network: its weights are "
-        f"distributions, and one pass gives a distribution. {describe_network(model)} {about['parameters']:,} numbers "
-        "in all."
+        f"distributions, and one pass gives a distribution. {describe_network(model)} It holds "
+        f"{about['parameters']:,} numbers."
     )
 
 
