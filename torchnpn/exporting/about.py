@@ -8,7 +8,7 @@
       "input": "X",                           name of the only input, float64 (rows, columns): one row, one vector
       "columns": [                            in the order of the input
         {"name": "age", "kind": "number", "range": [17.0, 90.0]},
-        {"name": "price", "kind": "number", "decimal": ",", "unit": "€"},
+        {"name": "price", "kind": "number", "decimal": ",", "unit": "€", "missing": ["sold out"]},
         {"name": "colour", "kind": "category", "levels": ["red", "blue"], "other": false},
         {"name": "sold", "kind": "date", "clock": "local", "order": "ymd"},
         {"name": "months", "kind": "exposure"}
@@ -103,5 +103,5 @@ def _described(column: Column, notation: Any) -> dict[str, Any]:
         return {"name": column.name, "kind": "date", "clock": column.clock, "order": column.order}
     kind = "number" if type(column) is Number else "exposure"
     known = {} if column.range is None else {"range": list(column.range)}
-    written = {} if notation is None else {key: value for key, value in notation.state().items() if key != "missing"}
+    written = {} if notation is None else {key: value for key, value in notation.state().items() if value}
     return {"name": column.name, "kind": kind, **known, **written}
