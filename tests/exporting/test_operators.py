@@ -73,7 +73,7 @@ NETWORKS = {
     "masked": lambda: npn.nn.with_masks(npn.nn.mlp([4, 8, 2], dropout=0.3)),
     "noise": lambda: npn.nn.Sequential(npn.nn.InputNoise(0.1), npn.nn.Linear(4, 8), npn.nn.MeanAndNoise(8)),
     "replicas": lambda: npn.nn.mlp([4, 8, 2], replicas=(3,)),
-    "complement": lambda: npn.nn.Sequential(npn.nn.Complement(), npn.nn.Linear(8, 8), npn.nn.ReLU()),
+    "complement": lambda: npn.nn.Sequential(npn.nn.Complement(), npn.nn.Linear(8, 2)),
 }
 FAST = ("relu", "gamma neurons", "replicas", "complement")
 
