@@ -18,8 +18,8 @@ from torch.distributions import constraints
 from torchnpn.exporting.members import distribution_function
 from torchnpn.families import Gaussian, LogNormal, Parametric, ZeroInflated, mean_and_variance
 
-_POINTS = {torch.float32: 15, torch.float64: 7}  # float64 functions are dear: fewer places, more rounds
-_WIDTH, _WIDTH_OF_COUNTS = 4e-3, 1e-4  # of the last interval
+_POINTS = {torch.float32: 31, torch.float64: 9}  # float64 functions are dear: fewer places, more rounds
+_WIDTH, _WIDTH_OF_COUNTS = 5e-3, 1e-4  # of the last interval
 _SURE = 1e-6  # levels of networks nearer to 0 and 1 are taken as this
 
 Together = Callable[[Tensor], Tensor]
@@ -40,7 +40,8 @@ class Levels(NamedTuple):
         u = own.clamp(_SURE, 1 - _SURE)
         low, high = -torch.sqrt((1 - u) / u), torch.sqrt(u / (1 - u))
         between_means = 2.0 * (len(own) > 1) * math.sqrt(len(own))
-        return cls(q, own, low, high, float(high.max() - low.min()) * math.sqrt(len(own)) + between_means)
+        widest = float((high.amax(0) - low.amin(0)).max()) * math.sqrt(len(own))
+        return cls(q, own, low, high, widest + between_means)
 
 
 def quantiles(each: Parametric, parts: list[Tensor], levels: Levels, together: Together) -> Tensor:
@@ -57,12 +58,7 @@ def quantiles(each: Parametric, parts: list[Tensor], levels: Levels, together: T
     if isinstance(each, Gaussian) and len(each.m) == 1:
         z: Tensor = torch.special.ndtri(levels.own[0])
         return each.m[0].unsqueeze(-1) + each.s[0].sqrt().unsqueeze(-1) * z
-    m, s = (torch.stack(list(part)) for part in zip(*(_moments(each, shares) for shares in parts), strict=True))
-    mean, spread = mean_and_variance(m)
-    mean, std = mean.unsqueeze(-1), torch.sqrt(spread + s.mean(0)).unsqueeze(-1)  # (rows, targets, 1)
-    offset, width = (m.unsqueeze(-1) - mean) / std, s.sqrt().unsqueeze(-1) / std
-    low = (offset + width * levels.low.unsqueeze(1)).amin(0)  # (rows, targets, levels)
-    high = (offset + width * levels.high.unsqueeze(1)).amax(0)
+    mean, std, low, high = _bounds([_moments(each, shares) for shares in parts], levels)
     is_count = each.support.is_discrete
     if is_count:  # so that whole numbers lie within
         low, high = torch.maximum(low - 1 / std, (-1.0 - mean) / std), high + 1 / std
@@ -77,6 +73,19 @@ def quantiles(each: Parametric, parts: list[Tensor], levels: Levels, together: T
     if isinstance(each, ZeroInflated):
         found = torch.where(together(each.p.movedim(0, -1).unsqueeze(-2)) >= levels.q, 0.0, found)
     return found
+
+
+def _bounds(parts: list[tuple[Tensor, Tensor]], levels: Levels) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """Mean and standard deviation (rows, targets, 1) of all parts, and in these units where quantiles lie."""
+    if len(parts) == 1:
+        mean, variance = (part.unsqueeze(-1) for part in parts[0])
+        return mean, variance.sqrt(), levels.low[0] + 0 * mean, levels.high[0] + 0 * mean
+    m, s = (torch.stack(list(part)) for part in zip(*parts, strict=True))
+    mean, spread = mean_and_variance(m)
+    mean, std = mean.unsqueeze(-1), torch.sqrt(spread + s.mean(0)).unsqueeze(-1)
+    offset, width = (m.unsqueeze(-1) - mean) / std, s.sqrt().unsqueeze(-1) / std
+    low = (offset + width * levels.low.unsqueeze(1)).amin(0)  # (rows, targets, levels)
+    return mean, std, low, (offset + width * levels.high.unsqueeze(1)).amax(0)
 
 
 class _Search(NamedTuple):

@@ -35,7 +35,9 @@ class Regression(nn.Module):
         self.calibration = Calibration(self.shares, model.calibration_)
         self.units = tuple(map(torch.from_numpy, map(np.asarray, model.units_)))
         self.flat, self.has_quantiles = model._flat, bool(levels)
-        self.levels = self.calibration.levels(np.array([*_ends(model, interval), *levels]))
+        different, places = np.unique(np.array([*_ends(model, interval), *levels]), return_inverse=True)
+        self.levels = self.calibration.levels(different)
+        self.low, self.high, *self.places = places.tolist()
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -53,9 +55,9 @@ class Regression(nn.Module):
         found = [shift + scale * mean, *(scale * scale * part for part in (variance, epistemic, aleatoric))]
         values = quantiles(each, self.calibration.parts, self.levels, self.calibration.together)
         values = shift.unsqueeze(-1) + scale.unsqueeze(-1) * values  # (rows, targets, levels)
-        found += [values[..., 0], values[..., 1]]
+        found += [values[..., self.low], values[..., self.high]]
         if self.has_quantiles:
-            found.append(values[..., 2:])
+            found.append(values[..., self.places])
         return tuple(part[:, 0] for part in found) if self.flat else tuple(found)
 
 

@@ -116,7 +116,7 @@ class Standardise(nn.Module):
     def _known(self, scaled: Tensor) -> tuple[Tensor, Tensor]:
         z = scaled.float()
         z = z.clone() if self.bins is None else self.bins.of_points(z)
-        return z, torch.zeros_like(z)
+        return z, 0 * z
 
     def _uncertain(self, scaled: Tensor) -> tuple[Tensor, Tensor]:
         inside = torch.minimum(torch.maximum(scaled, self.low), self.high)
