@@ -14,6 +14,7 @@ import subprocess
 import sys
 import sysconfig
 import time
+import urllib.error
 import urllib.request
 from collections.abc import Callable
 from importlib.metadata import PackageNotFoundError, version
@@ -82,10 +83,12 @@ def served(model: Path) -> str:
     row = json.dumps({"area": 80, "district": "North", "built": "1999-05-01"}).encode()
     request = urllib.request.Request(f"http://127.0.0.1:{port}/predict", row, {"content-type": "application/json"})
     try:
-        for _ in range(300):
+        for _ in range(1_500):  # five minutes: machines are busy
             try:
                 with urllib.request.urlopen(request, timeout=30) as answer:
                     return answer.read(60).decode()
+            except urllib.error.HTTPError as refused:
+                raise SystemExit(f"npn serve refuses: {refused.read().decode()}") from None
             except OSError:
                 assert process.poll() is None, "npn serve has ended"
                 time.sleep(0.2)
