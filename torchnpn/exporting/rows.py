@@ -144,7 +144,7 @@ class Standardise(nn.Module):
             gain = column * ((1 - gaps[:, j : j + 1]) / column[:, j : j + 1].clamp_min(1e-300))
             m = m + gain * (known[:, j : j + 1] - m[:, j : j + 1])
             P = P - gain.unsqueeze(-1) * column.unsqueeze(-2)
-        left = torch.diagonal(P, dim1=-2, dim2=-1).clamp_min(0.0)
+        left = (P * torch.eye(len(std), dtype=P.dtype)).sum(-1).clamp_min(0.0)
         return m * std, left * self.variance
 
 
