@@ -61,8 +61,6 @@ def studies(folder: Path) -> str:
 
 def command_line(folder: Path) -> str:
     """A table from fit to predictions, to an ONNX file for the runtime, and by a server."""
-    import torchnpn as npn
-
     write_table(folder / "houses.csv", 400, seed=0)
     write_table(folder / "new.csv", 50, seed=1)
     model, page = folder / "houses.npn", folder / "houses.html"
@@ -71,7 +69,7 @@ def command_line(folder: Path) -> str:
     assert "price" in command("npn", "info", model)
     assert "--target" in command("npn", "fit", "--help")
     command("npn", "predict", model, folder / "new.csv", "-o", folder / "expected.csv")
-    npn.export(npn.load(model), folder / "houses.onnx")
+    command("npn", "export", model, "-o", folder / "houses.onnx")
     return f"npn fit, info, predict, export; a server answers {served(model)}"
 
 
