@@ -67,7 +67,7 @@ def _times(seconds: Tensor, column: Date) -> Tensor:  # (rows, 1) -> (rows, inpu
     parts = [days - column.origin] if column.has_days else []
     for period in column.periods:
         turn = 2 * torch.pi * (_of_year(days, whole) if period == "year" else turns[period])
-        parts += [torch.sin(turn), torch.cos(turn)]
+        parts += [torch.sin(turn), torch.sin(turn + torch.pi / 2)]  # older onnxruntimes have no cosine in float64
     return torch.cat(parts, 1)
 
 
