@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
+import gzip
 
 import numpy as np
 import pandas as pd
 import pyarrow.parquet
 import pytest
 import torch
-from support.commands import done
+from support.commands import done, refused
 
 import torchnpn as npn
 from torchnpn import table_files, tables
@@ -55,9 +56,9 @@ def folder(request, tmp_path_factory):
     return written(tmp_path_factory.mktemp("large") / "rows", request.param)
 
 
-def raw_stream(folder, **settings):
+def raw_stream(folder):
     """All rows to learn from, with their numbers as the only input."""
-    read = tables.read_large(table_files.open_folder(folder), "y", use=["number"], **settings)
+    read = tables.read_large(table_files.open_folder(folder), tables.Question("y", use=["number"]))
 
     def as_numbers(X, y):
         return npn.Moments(torch.from_numpy(X[:, :1].copy())), y
@@ -109,7 +110,7 @@ def test_epochs_of_a_pass_go_on_where_the_one_before_stopped(folder, monkeypatch
 
     def epochs(numbers, rank):
         source = as_batches(stream, torch.device("cpu"))
-        dealt = lambda number: source.dealt(64, number, Processes(rank, processes), number)
+        dealt = lambda number: source.own_batches(64, number, Processes(rank, processes), number)
         return [[(batch.x.mean[:, 0], batch.weight, total) for batch, total in dealt(number)] for number in numbers]
 
     every = [epochs(range(8), rank) for rank in range(processes)]
@@ -144,9 +145,10 @@ def test_epochs_have_other_orders(folder, monkeypatch):
 def test_a_folder_is_learnt_as_the_same_rows_in_memory_are(folder, target):
     rest = [name for name in ("y", "class", "count", "number") if name != target]
     settings = {"hidden": (8,), "max_epochs": 12, "batch_size": 64, "random_state": 0}
-    large = tables.read_large(table_files.open_folder(folder), target, drop=rest)
+    question = tables.Question(target, drop=rest)
+    large = tables.read_large(table_files.open_folder(folder), question)
     estimator, about = tables.fit_large(large, settings)
-    data, rows = tables.read_data(table_files.memory_table(table()), target, drop=rest)
+    data, rows = tables.read_data(table_files.memory_table(table()), question)
     whole, beside = tables.fit_estimator(data.schema, data.target, rows, settings)
     assert (about.family, large.data.schema.names) == (beside.family, data.schema.names)
     ours, theirs = (
@@ -182,3 +184,19 @@ def test_a_stream_knows_other_files(folder):
     _, stream = raw_stream(folder)
     assert stream.identity == raw_stream(folder)[1].identity
     assert stream.identity != dataclasses.replace(stream, seed=1).identity
+
+
+def test_addresses_are_read_as_folders_are(tmp_path):
+    """s3:// and others go through fsspec; memory:// is a store that needs no network."""
+    store = pytest.importorskip("upath", reason="universal-pathlib is not installed").UPath("memory://store/rows")
+    store.mkdir(parents=True)
+    for path in written(tmp_path / "here").iterdir():
+        (store / path.name).write_bytes(path.read_bytes())
+    (store / "more.csv.gz").write_bytes(gzip.compress(table(50).to_csv(index=False).encode()))
+    drop = [word for name in ("class", "count") for word in ("--drop", name)]
+    done("fit", store, "-t", "y", *drop, "-o", tmp_path / "m.npn", "--epochs", 1, "--no-report")
+    assert "3,050" in done("predict", tmp_path / "m.npn", store, "-o", tmp_path / "out", "--workers", 1)
+    assert len(list((tmp_path / "out").iterdir())) == 6
+    with pytest.raises(table_files.TableError, match="There is nothing at memory://store/other"):
+        table_files.open_table(table_files.place("memory://store/other.csv"))
+    assert "nosuch://rows cannot be read: Unsupported filesystem" in refused("fit", "nosuch://rows", "-t", "y")

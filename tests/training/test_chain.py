@@ -1,4 +1,4 @@
-"""Gradients of small networks in numpy are those of autograd; training comes to the same weights either way."""
+"""Gradients of chains in numpy and in torch are those of autograd; training comes to the same weights either way."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import torch
 
 import torchnpn as npn
 from torchnpn import likelihoods, nn, priors, training
-from torchnpn.training.chain import NumpyChainSteps, why_not_numpy
+from torchnpn.training.cpu_chain import NumpyChainSteps, WideChainSteps, why_not_numpy
 from torchnpn.training.data import Rows
 from torchnpn.training.engine import device_engine
 from torchnpn.training.epoch import HostPlan
@@ -114,6 +114,14 @@ def taped_gradients(*arguments, **settings):
     return {id(p): p.grad.clone() for p in steps.parameters}, loss
 
 
+def chained_gradients(steps):
+    """Each parameter with the gradient by it, flat."""
+    parts = steps.chain.parts
+    if isinstance(steps, WideChainSteps):
+        return [(p, p.grad.reshape(-1)) for p in parts]
+    return zip(parts, steps.chain.flat.grad.split([p.numel() for p in parts]), strict=True)
+
+
 @pytest.mark.parametrize("hidden", [(), (7,), (6, 5)], ids=str)
 @pytest.mark.parametrize("name", TARGETS)
 def test_gradient_is_that_of_autograd(name, hidden):
@@ -128,12 +136,12 @@ def test_gradient_is_that_of_autograd(name, hidden):
         data = (x, tensor(y), None if i == 1 else torch.rand(ROWS, generator=generator) + 0.1)
         want, loss = taped_gradients(net, likelihood, prior, data, 0.4)
         largest = max(float(gradient.abs().max()) for gradient in want.values())
-        steps, found = one_step(NumpyChainSteps, net, likelihood, prior, data, 0.4)
-        np.testing.assert_allclose(found, loss, rtol=1e-4)
-        parts = steps.chain.parts
-        for parameter, gradient in zip(parts, steps.chain.flat.grad.split([p.numel() for p in parts]), strict=True):
-            torch.testing.assert_close(gradient, want[id(parameter)].reshape(-1), rtol=1e-3, atol=1e-4 * largest)
-        steps.release()
+        for kind in (NumpyChainSteps, WideChainSteps):
+            steps, found = one_step(kind, net, likelihood, prior, data, 0.4)
+            np.testing.assert_allclose(found, loss, rtol=1e-4)
+            for parameter, gradient in chained_gradients(steps):
+                torch.testing.assert_close(gradient, want[id(parameter)].reshape(-1), rtol=1e-3, atol=1e-4 * largest)
+            steps.release()
 
 
 @pytest.mark.parametrize("hidden", [(), (7,), (6, 5)], ids=str)
@@ -147,11 +155,13 @@ def test_gradient_at_moved_rows_is_that_of_autograd(name, hidden):
         x = npn.Moments(x, torch.rand(ROWS, 5, generator=generator)) if uncertain else x
         data = (x, tensor(y), torch.rand(ROWS, generator=generator) + 0.1)
         gradients, loss = taped_gradients(net.train(), likelihood, None, data, radius=0.5)
-        steps, found = one_step(NumpyChainSteps, net, likelihood, None, data, radius=0.5)
-        want = torch.cat([gradients[id(p)].reshape(-1) for p in steps.chain.parts])
-        np.testing.assert_allclose(found, loss, rtol=1e-3)
-        torch.testing.assert_close(steps.chain.flat.grad, want, rtol=1e-2, atol=1e-3 * float(want.abs().max()))
-        steps.release()
+        for kind in (NumpyChainSteps, WideChainSteps):
+            steps, found = one_step(kind, net, likelihood, None, data, radius=0.5)
+            want = torch.cat([gradients[id(p)].reshape(-1) for p in steps.chain.parts])
+            got = torch.cat([gradient for _, gradient in chained_gradients(steps)])
+            np.testing.assert_allclose(found, loss, rtol=1e-3)
+            torch.testing.assert_close(got, want, rtol=1e-2, atol=1e-3 * float(want.abs().max()))
+            steps.release()
 
 
 def test_zero_input_variance_is_a_point():

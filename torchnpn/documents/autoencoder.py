@@ -83,7 +83,7 @@ class DocumentAutoencoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Sto
             later layer: weights of rare words stay as uncertain as they are. The more words, the smaller should be
             kl_weight.
         optimizer: "adam" for AdamW; or another name of `training.OPTIMIZERS`, such as the paper's "adadelta" (with
-            learning_rate=1.0), which has one rate for all weights, and no decay.
+            learning_rate=1.0), which has one constant rate for all weights, and no decay.
         learning_rate: Of the optimizer, for means of weights; rises over `warm_up` steps and falls along half a cosine.
         spread_learning_rate: The same for the logarithms of standard deviations or of coefficients of variation.
         weight_decay: Of AdamW, for means of weights.
@@ -187,7 +187,7 @@ class DocumentAutoencoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Sto
             batch_size=batch_size,
             learning_rate=self._chosen("learning_rate"),
             optimizer=self._optimizer(),
-            scheduler=warm_cosine(int(self.warm_up)),
+            scheduler=warm_cosine(int(self.warm_up)) if self.optimizer == "adam" else None,
             kl_weight=constant(self._chosen("kl_weight")),
             seed=self._seed,
         )

@@ -25,6 +25,7 @@ from torchnpn.estimators import validation as validation
 from torchnpn.estimators.autoencoder import decoded as decoded
 from torchnpn.estimators.bins import Bins as Bins
 from torchnpn.estimators.classifier import ProbabilisticClassifier as ProbabilisticClassifier
+from torchnpn.estimators.comparison import is_count as is_count
 from torchnpn.estimators.forward import in_float64 as in_float64
 from torchnpn.estimators.inputs import Inputs as Inputs
 from torchnpn.estimators.inputs import largest_of as largest_of

@@ -41,6 +41,7 @@ from torchnpn.likelihoods import Likelihood, VarianceParts, mixed, mixture_parts
 from torchnpn.moments import Moments
 from torchnpn.nn import (
     ACTIVATIONS,
+    POSTERIORS,
     Ensemble,
     Linear,
     MeanAndNoise,
@@ -67,6 +68,7 @@ class NPNEstimator(StoredEstimator):
     dropout: float
     adversarial: float = 0.0
     kl_weight: float
+    posterior: str
     optimizer: str = "adam"
     learning_rate: float
     batch_size: int | None
@@ -109,6 +111,7 @@ class NPNEstimator(StoredEstimator):
             check_number(name, getattr(self, name), among)
         check_choice("missing", self.missing, ("marginal", "conditional"))
         check_choice("activation", self.activation, ACTIVATIONS)
+        check_choice("posterior", self.posterior, POSTERIORS)
         check_choice("optimizer", self.optimizer, OPTIMIZERS)
         check_verbose(self.verbose)
         check_categorical(self.categorical_features)
@@ -160,7 +163,7 @@ class NPNEstimator(StoredEstimator):
         replicas: tuple[int, ...] = (),
     ) -> Sequential:
         """Layers of these sizes, whose outputs the likelihood takes; kinks of the first start spread over the rows."""
-        common: dict[str, Any] = {"replicas": replicas, "generator": generator}
+        common: dict[str, Any] = {"posterior": self.posterior, "replicas": replicas, "generator": generator}
         sizes = [*sizes, targets if likelihood.noise_apart else likelihood.outputs(targets)]
         network = mlp(sizes, activation=self.activation, dropout=float(self.dropout), **common)
         first, last = network[0], network[-1]
@@ -188,12 +191,14 @@ class NPNEstimator(StoredEstimator):
         progress: Progress | None,
         kl_weight: float | Array,
         subsets: Array | None = None,
+        learning_rate: float | None = None,
     ) -> History:
         """All epochs, from the start; with one weight of the KL, or one for each of the networks."""
+        rate = self.learning_rate if learning_rate is None else learning_rate
 
         def recipe(trained: Member, k: int, count: int) -> Recipe:
             beta = ramp(kl_weight, partial(self._least_kl, trained.likelihood))
-            return self._recipe(plan, trained.seed, kl_weight=beta)
+            return self._recipe(plan, trained.seed, kl_weight=beta, learning_rate=rate)
 
         report = partial(reporter, type(self).__name__, plan.epochs, progress, bool(self.verbose))
         prior = EmpiricalBayes() if np.any(kl_weight) else None

@@ -13,8 +13,7 @@ from torch.distributions import constraints
 from torchnpn.censoring import bounds_of
 from torchnpn.conformal import HeldOut, calibrated, levels
 from torchnpn.estimators import calibration, censored, comparison
-from torchnpn.estimators.exposure import Exposure, check_link, given, rates
-from torchnpn.estimators.exposure import checked as checked_exposure
+from torchnpn.estimators.exposure import Exposure, check_link, checked_exposure, rates, split_exposure
 from torchnpn.estimators.learning import Member, Plan, Progress, all_or_nothing, regression_steps, regression_units
 from torchnpn.estimators.predictive import ArrayMoments, ArrayVarianceParts, DistributionRegressor, Predictive
 from torchnpn.estimators.settings import check_choice
@@ -75,6 +74,8 @@ class NPNRegressor(DistributionRegressor, SupervisedEstimator):
         dropout: Probability of dropping a hidden unit in training.
         kl_weight: Weight of the KL from the weights' prior at the end of training; 1 is Bayes' rule, less trusts the
             data more.
+        posterior: Of the weights: "mean_field", a standard deviation for each; or "tied", an outer product of a number
+            for each output of a layer and one for each input, with which wide networks learn in less time and memory.
         optimizer: Name of one of `training.OPTIMIZERS`: "adam", the paper's "adadelta" (with learning_rate=1.0), …
         learning_rate: Of the optimizer; falls to zero along half a cosine.
         batch_size: Rows in a minibatch; None chooses by the number of rows.
@@ -110,6 +111,7 @@ class NPNRegressor(DistributionRegressor, SupervisedEstimator):
         missing: str = "marginal",
         dropout: float = 0.0,
         kl_weight: float = 1.0,
+        posterior: str = "mean_field",
         optimizer: str = "adam",
         learning_rate: float = 1e-2,
         batch_size: int | None = None,
@@ -124,7 +126,8 @@ class NPNRegressor(DistributionRegressor, SupervisedEstimator):
         self.hidden = hidden  # type: ignore[assignment]  # None is for this estimator alone
         self.categorical_features = categorical_features
         self.missing, self.dropout = missing, dropout
-        self.kl_weight, self.optimizer, self.learning_rate = kl_weight, optimizer, learning_rate
+        self.kl_weight, self.posterior = kl_weight, posterior
+        self.optimizer, self.learning_rate = optimizer, learning_rate
         self.batch_size, self.max_epochs, self.n_estimators = batch_size, max_epochs, n_estimators
         self.device, self.random_state, self.verbose = device, random_state, verbose
 
@@ -167,7 +170,7 @@ class NPNRegressor(DistributionRegressor, SupervisedEstimator):
                 name of a column of a frame, the number of a column of an array, or a number above 0 for each row. Its
                 logarithm is added to the log mean. A column of exposures is no feature.
         """
-        rest, *exposed = given(X, exposure)
+        rest, *exposed = split_exposure(X, exposure)
         super().fit(rest, _Given(y, *exposed), sample_weight, X_variance, progress, subsets)
         return self
 
@@ -179,7 +182,7 @@ class NPNRegressor(DistributionRegressor, SupervisedEstimator):
         first = not hasattr(self, "network_")
         if self._compares:
             raise ValueError('partial_fit expects a family by its name, such as "gaussian", got family="auto".')
-        X, *exposed = given(X, exposure)
+        X, *exposed = split_exposure(X, exposure)
         X, y, weight = self._checked(X, _Given(y, *exposed), sample_weight, reset=first)
         if first:
             t, targets = self._begin(X, y, weight, X.shape[0])
@@ -190,7 +193,7 @@ class NPNRegressor(DistributionRegressor, SupervisedEstimator):
         return self
 
     def _rows_of_stream(self, X: Any, y: Any, exposure: int | None, first: bool) -> tuple[Any, Array, Array | None]:
-        rest, *exposed = given(X, exposure)
+        rest, *exposed = split_exposure(X, exposure)
         return self._checked(rest, _Given(y, *exposed), None, reset=first)
 
     def _targets_of_stream(self, y: Array) -> Array:

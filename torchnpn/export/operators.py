@@ -182,11 +182,11 @@ def clamp(w: Writer, x: str, low: float | str | None = None, high: float | str |
         return above if high is None else w.op("Min", above, high)
     low = None if low is None or low <= -largest else low
     high = None if high is None or high >= largest else high
-    if low is None and high is None:
-        return x
+    if low is None:
+        return x if high is None else w.op("Min", x, high)
     if high is None:
         return w.op("Relu", x) if low == 0 else w.op("Max", x, low)
-    return w.op("Clip", x, low, high) if low is not None else w.op("Min", x, high)
+    return w.op("Clip", x, low, high)
 
 
 def clamp_max(w: Writer, x: str, high: float) -> str:

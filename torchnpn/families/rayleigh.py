@@ -23,7 +23,7 @@ from torchnpn.moments import Moments
 
 @dataclass(frozen=True, eq=False)
 class Rayleigh(ExponentialFamily):
-    """Rayleigh distribution p(x | σ²) = x/σ² exp(-x²/2σ²) on x > 0 (paper, Section 2.1).
+    """Rayleigh distribution p(x | σ²) = x/σ² exp(-x²/2σ²) on x > 0 (paper, Section 2.3).
 
     Natural parameter η = -1/2σ², sufficient statistic u(x) = x², which is exponential with mean 2σ².
     """

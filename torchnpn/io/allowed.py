@@ -44,6 +44,7 @@ _OF_TYPE: dict[Any, tuple[Callable[[Any], Any], checks.Check]] = {  # how to mak
     dict: (lambda constants: {name: float(value) for name, value in constants.items()}, checks.mapping),
     ExponentialFamily: (_family_name, checks.family),
     nn.Posterior: (str, checks.one_of(nn.POSTERIORS)),
+    nn.CoordinateChoice: (str, checks.one_of(nn.COORDINATES)),
 }
 
 

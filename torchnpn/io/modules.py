@@ -176,7 +176,7 @@ def _check_weights(module: Module) -> None:
     with torch.no_grad():
         for name, parameter in module.named_modules():
             if isinstance(parameter, nn.RandomParameter):
-                of_weights.update(map(id, parameter.free))
+                of_weights.update(map(id, parameter.learnable))
                 _check_moments(name, parameter.moments)
             if (
                 isinstance(parameter, nn.Linear)

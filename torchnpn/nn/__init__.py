@@ -75,7 +75,9 @@ __all__ = [
 from torchnpn.nn.activation import ACTIVATIONS as ACTIVATIONS
 from torchnpn.nn.chain import ChainLayer as ChainLayer
 from torchnpn.nn.chain import chain_of as chain_of
+from torchnpn.nn.coordinates import COORDINATES as COORDINATES
 from torchnpn.nn.coordinates import POSTERIORS as POSTERIORS
+from torchnpn.nn.coordinates import CoordinateChoice as CoordinateChoice
 from torchnpn.nn.coordinates import Posterior as Posterior
 from torchnpn.nn.ensemble import Ensemble as Ensemble
 from torchnpn.nn.ensemble import leading as leading

@@ -43,6 +43,7 @@ class Rows(NamedTuple):
     variance: Array | None
     targets: Array
     share: Array  # of each row in the loss
+    kl_weight: float | Array  # β/N of the step, or one for each replica
 
 
 class Input(NamedTuple):
@@ -199,13 +200,9 @@ class NumpyChain:
         for k, columns in enumerate(self._columns, self.hidden):
             self._weight_gradient(k, a, g.m[..., columns], g.s[..., columns])
 
-    def finish_gradient(self, kl_weight: float | Array) -> None:
-        """Add that of kl_weight · KL, and go on from s to ℓ, where s = exp(2ℓ).
-
-        Args:
-            kl_weight: A number, or one for each replica.
-        """
-        kl_weight = self._of_numbers(kl_weight, self._size)
+    def finish_gradient(self) -> None:
+        """Add that of kl_weight · KL, and go on from s to ℓ, where s = exp(2ℓ)."""
+        kl_weight = self._of_numbers(self._now.kl_weight, self._size)
         m, s, d_m, d_s = self._m.flat, self._s.flat, self._d_m.flat, self._d_s.flat
         if self.prior is not None:
             self._learn_precision()
