@@ -124,7 +124,7 @@ def of_estimators():
 
 def of_a_folder(folder: str):
     """Rows that are read piece by piece, as those of a table that is larger than memory."""
-    large = tables.read_large(table_files.open_folder(Path(folder)), "y")
+    large = tables.read_large(table_files.open_folder(Path(folder)), tables.Question("y"))
     model, _ = tables.fit_large(large, {"hidden": (8,), "max_epochs": 4, "batch_size": 64, "random_state": 0})
     return {"mean": model.predict(large.held_out.X), "curve": np.array([one.loss for one in model.history_.epochs])}
 

@@ -56,9 +56,9 @@ def folder(request, tmp_path_factory):
     return written(tmp_path_factory.mktemp("large") / "rows", request.param)
 
 
-def raw_stream(folder, **settings):
+def raw_stream(folder):
     """All rows to learn from, with their numbers as the only input."""
-    read = tables.read_large(table_files.open_folder(folder), "y", use=["number"], **settings)
+    read = tables.read_large(table_files.open_folder(folder), tables.Question("y", use=["number"]))
 
     def as_numbers(X, y):
         return npn.Moments(torch.from_numpy(X[:, :1].copy())), y
@@ -110,7 +110,7 @@ def test_epochs_of_a_pass_go_on_where_the_one_before_stopped(folder, monkeypatch
 
     def epochs(numbers, rank):
         source = as_batches(stream, torch.device("cpu"))
-        dealt = lambda number: source.dealt(64, number, Processes(rank, processes), number)
+        dealt = lambda number: source.own_batches(64, number, Processes(rank, processes), number)
         return [[(batch.x.mean[:, 0], batch.weight, total) for batch, total in dealt(number)] for number in numbers]
 
     every = [epochs(range(8), rank) for rank in range(processes)]
@@ -145,9 +145,10 @@ def test_epochs_have_other_orders(folder, monkeypatch):
 def test_a_folder_is_learnt_as_the_same_rows_in_memory_are(folder, target):
     rest = [name for name in ("y", "class", "count", "number") if name != target]
     settings = {"hidden": (8,), "max_epochs": 12, "batch_size": 64, "random_state": 0}
-    large = tables.read_large(table_files.open_folder(folder), target, drop=rest)
+    question = tables.Question(target, drop=rest)
+    large = tables.read_large(table_files.open_folder(folder), question)
     estimator, about = tables.fit_large(large, settings)
-    data, rows = tables.read_data(table_files.memory_table(table()), target, drop=rest)
+    data, rows = tables.read_data(table_files.memory_table(table()), question)
     whole, beside = tables.fit_estimator(data.schema, data.target, rows, settings)
     assert (about.family, large.data.schema.names) == (beside.family, data.schema.names)
     ours, theirs = (

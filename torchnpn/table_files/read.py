@@ -17,12 +17,12 @@ import pyarrow.compute as pc
 import pyarrow.csv
 import pyarrow.parquet
 
-from torchnpn._text import shown
+from torchnpn._text import counted, shown
 from torchnpn.table_files import excel, headerless
 from torchnpn.table_files.formats import TableError, is_gzip, table_format
 from torchnpn.table_files.layout import Layout, check_names, count, find_layout, headerless_note, names_of
 from torchnpn.table_files.numerals import MISSING, blanked
-from torchnpn.table_files.spool import is_pipe, kept, spooled
+from torchnpn.table_files.spool import is_pipe, spooled, spooled_bytes
 
 BATCH_ROWS = 50_000
 _BLOCK_BYTES = 8 << 20  # of a CSV file; no row may be longer
@@ -99,7 +99,7 @@ def open_table(path: Path, names: Sequence[str] = ()) -> Table:
 
 def open_bytes(content: bytes, label: str, names: Sequence[str] = ()) -> Table:
     """The same for a text file that has come as bytes, such as the body of a request, whatever its first bytes are."""
-    file = kept(content)
+    file = spooled_bytes(content)
     return _opened(Path(file.name), label, file, names)
 
 
@@ -258,7 +258,7 @@ def _not_gzip(label: str) -> TableError:
 def _reason(message: str, ragged: Sequence[pa.csv.InvalidRow]) -> str:
     if ragged:
         row = ragged[0]
-        cells = "1 cell" if row.actual_columns == 1 else f"{row.actual_columns} cells"
+        cells = counted(row.actual_columns, "cell")
         return f": line {row.number} has {cells}, the header {row.expected_columns}."
     if "Empty CSV" in message:
         return " has a header and no rows."
