@@ -1,9 +1,9 @@
 """`npn fit` by two processes, of which one is killed at random; and all killed as a checkpoint is being written.
 
 `python benchmarks/kill_workers.py FOLDER STEP…` with steps of make (two million rows), alone (undisturbed), killed (a
-worker is killed five times, and torchrun's agent starts all workers again) and cut (all processes are killed when a new
-checkpoint is half-written, twice, and the same command is given again). Steps can be repeated; all trainings should end
-in the same figures. Adds to studies/results/kill_workers.json.
+worker is killed at random, five times, and torchrun's agent starts all workers again) and cut (all processes are killed
+when a new checkpoint is half-written, and the same command is given again). Steps can be repeated; all trainings should
+end in the same figures. Adds to studies/results/kill_workers.json.
 """
 
 from __future__ import annotations
@@ -26,15 +26,17 @@ import torchnpn as npn
 from benchmarks import big_folder, records
 from torchnpn.io import file
 
-ROWS, KILLS, CUT_WRITES, LONGEST = 2_000_000, 5, 2, 60.0  # seconds between two kills, at most
+ROWS, EPOCHS, KILLS, CUT_WRITES = 2_000_000, 6, 5, 1
+LONGEST = 20.0  # seconds from an epoch, drawn at random, to the kill
 RECORD = records.RESULTS / "kill_workers.json"
 TORCHRUN = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2", "--max-restarts=100"]
 
 
 def started(folder: Path, model: Path) -> subprocess.Popen[bytes]:
     """The job."""
-    fit = ["-m", "torchnpn", "fit", str(folder), "-t", "y", "-o", str(model), "--hidden", "20", "--epochs", "3"]
-    command = [sys.executable, *TORCHRUN, *fit, "--device", "cpu", "--no-report"]
+    settings = ["--hidden", "20", "--epochs", str(EPOCHS // 2), "--device", "cpu", "--no-report"]
+    fit = ["-m", "torchnpn", "fit", str(folder), "-t", "y", "-o", str(model), *settings]
+    command = [sys.executable, *TORCHRUN, *fit]
     quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
     return subprocess.Popen(command, env={**os.environ, "OMP_NUM_THREADS": "1"}, **quiet)
 
@@ -54,16 +56,17 @@ def epochs_in(checkpoint: Path) -> int:
 
 def kill_workers(folder: Path, model: Path, rng: random.Random) -> list[dict[str, float]]:
     """When a worker was killed, and the epochs that the checkpoint had."""
-    job, kills, checkpoint = started(folder, model), [], Path(f"{model}.checkpoint")
-    start = time.perf_counter()
+    job, kills, checkpoint = started(folder, model), list[dict[str, float]](), Path(f"{model}.checkpoint")
+    start, epochs = time.perf_counter(), sorted(rng.randrange(EPOCHS) for _ in range(KILLS))
     while job.poll() is None:
-        if len(kills) < KILLS:
-            time.sleep(rng.uniform(0, LONGEST))
-            if found := workers(job):
-                os.kill(rng.choice(found), signal.SIGKILL)
-                kills.append({"seconds": round(time.perf_counter() - start, 1), "epochs": epochs_in(checkpoint)})
-                print("killed", kills[-1], flush=True)
         time.sleep(0.1)
+        if len(kills) < KILLS and epochs_in(checkpoint) >= epochs[len(kills)] and (found := workers(job)):
+            time.sleep(rng.uniform(0, LONGEST))
+            os.kill(rng.choice(found), signal.SIGKILL)
+            kills.append({"seconds": round(time.perf_counter() - start, 1), "epochs": epochs_in(checkpoint)})
+            print("killed", kills[-1], flush=True)
+            while set(found) & set(workers(job)):
+                time.sleep(0.1)
     assert job.returncode == 0 and len(kills) == KILLS, (job.returncode, len(kills))
     return kills
 
