@@ -45,11 +45,6 @@ class Rayleigh(ExponentialFamily):
         square = positive_mean(x) ** 2 + zero_if_point(widened(x))
         return cls.unchecked(stored(0.5 * square.clamp_max(eps(x.mean.dtype) ** -4), x))
 
-    @classmethod
-    def check_moments(cls, x: Moments) -> None:
-        super().check_moments(x)
-        checks.check_positive_mean(cls, x)
-
     @property
     def natural(self) -> tuple[Tensor, ...]:
         return (clamped(-0.5 / entering(self.sigma2)),)

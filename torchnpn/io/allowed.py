@@ -67,6 +67,10 @@ def _value(module: Module, name: str) -> Any:
     return module.constants[name] if isinstance(module, nn.Activation) else getattr(module, name)
 
 
-_LAYERS = [kind for name in nn.__all__ if hasattr(kind := getattr(nn, name), "arguments") and kind is not nn.Activation]
+_LAYERS = [
+    kind
+    for name in nn.__all__
+    if isinstance(kind := getattr(nn, name), type) and issubclass(kind, nn.Layer) and kind is not nn.Activation
+]
 ARGUMENTS: dict[type[Module], dict[str, Argument]] = {kind: _declared(kind) for kind in (*_LAYERS, *likelihoods.ALL)}
 BY_NAME: dict[str, type[Module]] = {kind.__name__: kind for kind in (nn.Sequential, *ARGUMENTS)}

@@ -6,8 +6,8 @@ import inspect
 import itertools
 import math
 import sys
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, ClassVar
+from collections.abc import Iterator, Sequence
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -21,7 +21,7 @@ from torchnpn.moments import Moments, check_variance
 from torchnpn.nn.activation import ACTIVATIONS
 from torchnpn.nn.chain import Chain, chain_of, fused_activation
 from torchnpn.nn.coordinates import CoordinateChoice, Posterior
-from torchnpn.nn.inputs import as_moments
+from torchnpn.nn.layer import Layer, as_moments
 from torchnpn.nn.linear import Linear
 from torchnpn.nn.neurons import Bernoulli, Power, Saturating
 from torchnpn.nn.noise import Dropout, MaskedUnits
@@ -152,10 +152,8 @@ def _full_name(module: object) -> str:
     return f"torch.nn.{cls.__name__}" if is_torchs else f"{cls.__module__}.{cls.__qualname__}"
 
 
-class Flatten(nn.Module):
+class Flatten(Layer):
     """(batch, …) to (batch, features)."""
-
-    arguments: ClassVar[Mapping[str, Any]] = {}
 
     def forward(self, a: Moments | Tensor) -> Moments:
         a = as_moments(a)
@@ -163,10 +161,8 @@ class Flatten(nn.Module):
         return Moments(a.mean.flatten(1), variance)
 
 
-class Complement(nn.Module):
+class Complement(Layer):
     """(a, 1 - a) along the last dimension: lets networks of positive weights fall with their inputs, too."""
-
-    arguments: ClassVar[Mapping[str, Any]] = {}
 
     def forward(self, a: Moments | Tensor) -> Moments:
         a = as_moments(a)

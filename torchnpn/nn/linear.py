@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import math
-import numbers
-from collections.abc import Mapping
 from typing import Any, ClassVar
 
 import torch
@@ -15,11 +13,11 @@ from torchnpn import families, kernels
 from torchnpn.families import ExponentialFamily, Gaussian
 from torchnpn.moments import Moments
 from torchnpn.nn.coordinates import CoordinateChoice, Posterior, default_posterior
-from torchnpn.nn.inputs import as_moments
+from torchnpn.nn.layer import Layer, as_moments, check_sizes
 from torchnpn.nn.parameter import RandomParameter, initial_moments
 
 
-class Linear(nn.Module):
+class Linear(Layer):
     """o = a Wᵀ + b for independent random a, W, b (paper, Eqs. 1-2; weights in torch's order).
 
     Weights in [0, 1] (beta, Bernoulli) are divided by the sum of their means over the inputs: o is then a weighted
@@ -40,11 +38,11 @@ class Linear(nn.Module):
         generator: Source of the initial values.
     """
 
-    arguments: ClassVar[Mapping[str, Any]] = {
+    arguments: ClassVar = {
         "in_features": int, "out_features": int, "bias": bool, "family": ExponentialFamily, "replicas": tuple,
         "posterior": Posterior, "coordinates": CoordinateChoice,
     }  # fmt: skip
-    later: ClassVar[Mapping[str, Any]] = {"posterior": "mean_field", "coordinates": "usual"}
+    later: ClassVar = {"posterior": "mean_field", "coordinates": "usual"}
 
     def __init__(
         self,
@@ -60,9 +58,7 @@ class Linear(nn.Module):
         generator: torch.Generator | None = None,
     ) -> None:
         super().__init__()
-        for name, size in (("in_features", in_features), ("out_features", out_features)):
-            if not isinstance(size, numbers.Integral) or size < 1:
-                raise ValueError(f"Linear expects {name}, a whole number ≥ 1, got {size!r}.")
+        check_sizes("Linear", in_features=in_features, out_features=out_features)
         self.in_features, self.out_features = in_features, out_features
         family = families.resolve(family)
         self.averages = family.support in (constraints.unit_interval, constraints.boolean)
@@ -143,12 +139,8 @@ class Linear(nn.Module):
     def forward(self, a: Moments | Tensor) -> Moments:  # (*replicas, batch, in) -> (*replicas, batch, out)
         return kernels.layer(as_moments(a), self.weight, self.bias, self.averages)
 
-    def extra_repr(self) -> str:
-        replicas = f", replicas={self.replicas}" if self.replicas else ""
-        return f"in_features={self.in_features}, out_features={self.out_features}{replicas}"
 
-
-class MeanAndNoise(nn.Module):
+class MeanAndNoise(Layer):
     """Two linear layers on the same features, their outputs side by side: `targets` means, then `targets` noises.
 
     The second learns what the features say about the noise, and no gradient of it reaches them: features are formed by
@@ -163,10 +155,10 @@ class MeanAndNoise(nn.Module):
         generator: Source of the initial values.
     """
 
-    arguments: ClassVar[Mapping[str, Any]] = {
+    arguments: ClassVar = {
         "in_features": int, "targets": int, "replicas": tuple, "posterior": Posterior,
     }  # fmt: skip
-    later: ClassVar[Mapping[str, Any]] = {"posterior": "mean_field"}
+    later: ClassVar = {"posterior": "mean_field"}
 
     def __init__(
         self,

@@ -3,7 +3,7 @@
 It knows cells, numbers and columns, and no model.
 """
 
-from torchnpn.table_files.columns import Column, Reading, Survey, column_numbers, notes, survey
+from torchnpn.table_files.column_survey import Reading, Survey, SurveyedColumn, column_numbers, notes, survey
 from torchnpn.table_files.folder import BadShard, FolderTable, Piece, open_folder, pieces, read_piece, shard_paths
 from torchnpn.table_files.formats import TableError, written_format
 from torchnpn.table_files.memory import arrow_table, frame_beside, memory_table
@@ -17,7 +17,6 @@ __all__ = [
     "POINT",
     "USUAL_NOTATION",
     "BadShard",
-    "Column",
     "CsvWriter",
     "FolderTable",
     "Notation",
@@ -25,6 +24,7 @@ __all__ = [
     "Progress",
     "Reading",
     "Survey",
+    "SurveyedColumn",
     "Table",
     "TableError",
     "Writer",

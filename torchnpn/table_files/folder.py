@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet
 
 from torchnpn._text import shown
-from torchnpn.table_files.columns import Column, settle
+from torchnpn.table_files.column_survey import SurveyedColumn, settle
 from torchnpn.table_files.formats import TableError, is_gzip, table_format
 from torchnpn.table_files.read import Progress, Table, cells, no_progress, open_table, parquet_batches
 
@@ -148,7 +148,7 @@ class _Look(NamedTuple):
         batches = table.batches()
         head = next(batches).slice(0, _FEW_CELLS)
         batches.close()  # type: ignore[attr-defined]  # a generator, which closes the file
-        columns = {name: Column(name) for name in head.schema.names}
+        columns = {name: SurveyedColumn(name) for name in head.schema.names}
         for name, column in columns.items():
             if (found := cells(head[name])) is not None:
                 column.add(found, 1)
@@ -173,7 +173,7 @@ def _kind_of(kind: pa.DataType) -> str:
     return "numbers" if numbers else "text"
 
 
-def _kind_seen(column: Column) -> str:
+def _kind_seen(column: SurveyedColumn) -> str:
     return "" if not column.filled else "numbers" if column.is_number else "text"
 
 

@@ -22,11 +22,11 @@ from torchnpn.table_files import excel, headerless
 from torchnpn.table_files.formats import TableError, is_gzip, table_format
 from torchnpn.table_files.layout import Layout, check_names, count, find_layout, headerless_note, names_of
 from torchnpn.table_files.numerals import MISSING, blanked
-from torchnpn.table_files.spool import is_pipe, kept, spooled
+from torchnpn.table_files.spool import is_pipe, spooled, spooled_bytes
 
 BATCH_ROWS = 50_000
 _BLOCK_BYTES = 8 << 20  # of a CSV file; no row may be longer
-_BUFFER_BYTES = 1 << 20  # of a column of a Parquet file, whose row groups may be larger than memory
+_BUFFER_BYTES = 1 << 18  # of a column of a Parquet file, whose row groups may be larger than memory
 
 Progress = Callable[[float], None]  # takes the share of the file that is read
 
@@ -97,7 +97,7 @@ def open_table(path: Path, names: Sequence[str] = ()) -> Table:
 
 def open_bytes(content: bytes, label: str, names: Sequence[str] = ()) -> Table:
     """The same for a text file that has come as bytes, such as the body of a request, whatever its first bytes are."""
-    file = kept(content)
+    file = spooled_bytes(content)
     return _opened(Path(file.name), label, file, names)
 
 
@@ -163,7 +163,7 @@ def parquet_batches(
     with (
         explained(table.path, table.label),
         open(table.path, "rb") as content,
-        pa.parquet.ParquetFile(content, buffer_size=_BUFFER_BYTES) as file,
+        pa.parquet.ParquetFile(content, buffer_size=_BUFFER_BYTES, pre_buffer=False) as file,
     ):
         yield from file.iter_batches(BATCH_ROWS, groups, names)
 

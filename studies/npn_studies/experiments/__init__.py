@@ -17,6 +17,7 @@ from npn_studies.experiments import (
     paper,
     reconstruction,
     tabular,
+    tied,
     topics,
     topics_search,
     toy,
@@ -51,6 +52,7 @@ EXPERIMENTS: dict[str, Experiment] = {
         exposure.EXPERIMENT,
         durations.EXPERIMENT,
         gaps.EXPERIMENT,
+        tied.EXPERIMENT,
     )
 }
 
