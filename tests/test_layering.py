@@ -188,6 +188,17 @@ def test_imports_go_one_way():
     assert violations(package_sources()) == []
 
 
+def test_the_drawing_for_contributors_is_of_these_layers():
+    page = (Path(torchnpn.__file__).parent.parent / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    layers, others = page.split("```\nfinite ")[1].split("```")[0].split("\n\n")
+    drawn = tuple(tuple(line.split("  ")[0].strip().split(", ")) for line in f"finite {layers}".splitlines())
+    assert drawn == LAYERS[:-1]  # `__main__` runs the command, no more
+    leaves, free = (line.split(":")[1].split() for line in others.splitlines())
+    assert (set(leaves), set(free)) == (LEAVES, FREE)
+    named = set(page.split("are for all: ")[0].rsplit("```", 1)[1].replace("`", " ").replace(",", " ").split())
+    assert {f"{name}.py" for name in FLOOR} <= named
+
+
 def test_packages_are_entered_by_their_init():
     assert side_entries(package_sources() | package_sources(npn_studies)) == []
 

@@ -20,6 +20,7 @@ class Size(NamedTuple):
 LARGEST_FILE = 400
 GOAL = Size(2_400, 16)  # of a package
 ABOVE = {  # its goal, and no larger than it is; `families` and `maps` have a file for each thing they list
+    "cli": Size(2_400, 17),
     "estimators": Size(4_000, 23),
     "families": Size(4_250, 34),
     "kernels": Size(5_250, 37),
@@ -50,5 +51,6 @@ def test_size_of_files():
 
 
 def test_exceptions_are_needed():
-    small = [name for name, size in ABOVE.items() if sum(map(lines, (ROOT / name).rglob("*.py"))) <= GOAL.lines]
-    assert set(small) <= {"maps"}  # which is above by its number of files
+    for name in ABOVE:
+        files = [*(ROOT / name).rglob("*.py")]
+        assert sum(map(lines, files)) > GOAL.lines or len(files) > GOAL.files, name

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
+import gzip
 
 import numpy as np
 import pandas as pd
 import pyarrow.parquet
 import pytest
 import torch
-from support.commands import done
+from support.commands import done, refused
 
 import torchnpn as npn
 from torchnpn import table_files, tables
@@ -109,7 +110,7 @@ def test_epochs_of_a_pass_go_on_where_the_one_before_stopped(folder, monkeypatch
 
     def epochs(numbers, rank):
         source = as_batches(stream, torch.device("cpu"))
-        dealt = lambda number: source.dealt(64, number, Processes(rank, processes), number)
+        dealt = lambda number: source.own_batches(64, number, Processes(rank, processes), number)
         return [[(batch.x.mean[:, 0], batch.weight, total) for batch, total in dealt(number)] for number in numbers]
 
     every = [epochs(range(8), rank) for rank in range(processes)]
@@ -183,3 +184,19 @@ def test_a_stream_knows_other_files(folder):
     _, stream = raw_stream(folder)
     assert stream.identity == raw_stream(folder)[1].identity
     assert stream.identity != dataclasses.replace(stream, seed=1).identity
+
+
+def test_addresses_are_read_as_folders_are(tmp_path):
+    """s3:// and others go through fsspec; memory:// is a store that needs no network."""
+    store = pytest.importorskip("upath", reason="universal-pathlib is not installed").UPath("memory://store/rows")
+    store.mkdir(parents=True)
+    for path in written(tmp_path / "here").iterdir():
+        (store / path.name).write_bytes(path.read_bytes())
+    (store / "more.csv.gz").write_bytes(gzip.compress(table(50).to_csv(index=False).encode()))
+    drop = [word for name in ("class", "count") for word in ("--drop", name)]
+    done("fit", store, "-t", "y", *drop, "-o", tmp_path / "m.npn", "--epochs", 1, "--no-report")
+    assert "3,050" in done("predict", tmp_path / "m.npn", store, "-o", tmp_path / "out", "--workers", 1)
+    assert len(list((tmp_path / "out").iterdir())) == 6
+    with pytest.raises(table_files.TableError, match="There is nothing at memory://store/other"):
+        table_files.open_table(table_files.place("memory://store/other.csv"))
+    assert "nosuch://rows cannot be read: Unsupported filesystem" in refused("fit", "nosuch://rows", "-t", "y")

@@ -7,6 +7,7 @@ from shlex import quote
 from typing import Any
 
 from torchnpn import tables
+from torchnpn._text import counted
 from torchnpn.cli.models import describe_column, describe_network
 from torchnpn.columns import Number
 from torchnpn.report import printable
@@ -30,11 +31,11 @@ def card(name: str, model: tables.TableModel, about: dict[str, Any]) -> str:
         about: What `io.describe` says of it.
     """
     target, record, file = model.target, model.record, quote(printable(name))
-    learnt = f"{_rows(record.rows)} of {_plain(record.file)}, with these columns:"
+    learnt = f"{counted(record.rows)} of {_plain(record.file)}, with these columns:"
     parts = {
         "What it is": _what(model, about),
         "What it learnt from": f"{learnt}\n\n{_columns(model)}",
-        f"How well it does on {_rows(record.held_out)} that it did not learn from": _figures(model),
+        f"How well it does on {counted(record.held_out)} that it did not learn from": _figures(model),
         "Are its uncertainties right?": _calibration(model),
         "Limits": "\n".join(f"- {limit}" for limit in (*map(_plain, record.notes), *_gaps(model), *_LIMITS)),
         "How to use it": f"```sh\nnpn predict {file} new.csv -o predicted.csv\nnpn evaluate {file} test.csv\n```",
@@ -56,8 +57,8 @@ def _what(model: tables.TableModel, about: dict[str, Any]) -> str:
     exposed = f", in proportion to {_plain(target.exposure)}" if target.exposure else ""
     return (
         f"It predicts {_plain(target.name)}{exposed}: {what}. A natural-parameter network: its weights are "
-        f"distributions, and one pass gives a distribution. {describe_network(model)} {about['parameters']:,} numbers "
-        "in all."
+        f"distributions, and one pass gives a distribution. {describe_network(model)} It holds "
+        f"{about['parameters']:,} numbers."
     )
 
 
@@ -101,7 +102,7 @@ def _calibration(model: tables.TableModel) -> str:
     level = float(name.removeprefix("in the ").partition("%")[0]) / 100
     chance = 1.96 * (level * (1 - level) / max(record.held_out, 1)) ** 0.5
     return (
-        f"{how} Of the rows above {share:.1%} lie in their {level:.0%} interval; for {_rows(record.held_out)} and "
+        f"{how} Of the rows above {share:.1%} lie in their {level:.0%} interval; for {counted(record.held_out)} and "
         f"right intervals, {max(level - chance, 0):.0%} to {min(level + chance, 1):.0%} would be usual."
     )
 
@@ -110,10 +111,6 @@ def _gaps(model: tables.TableModel) -> list[str]:
     ranged = [column.name for column in model.schema.columns if isinstance(column, Number) and column.range is not None]
     listed = ", ".join(map(_plain, ranged))
     return [f"Beyond the ranges in the table above it has seen nothing: {listed}."] if ranged else []
-
-
-def _rows(count: int) -> str:
-    return "1 row" if count == 1 else f"{count:,} rows"
 
 
 def _versions(about: dict[str, Any]) -> str:

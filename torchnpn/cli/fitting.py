@@ -15,7 +15,7 @@ import torch
 
 from torchnpn import inspection, io, table_files, tables
 from torchnpn._files import whole_file
-from torchnpn._text import did_you_mean, shown
+from torchnpn._text import counted, did_you_mean, shown
 from torchnpn.cli import fit_report
 from torchnpn.cli.arguments import FitOptions
 from torchnpn.cli.console import NOTE, bars, is_first, say, show_record
@@ -62,7 +62,7 @@ def fit(options: FitOptions) -> None:
     if not len(held_out.y) or learn.y.min() == learn.y.max():
         fail(f"the target {read.target.name!r} differs in too few rows to learn from some and test on others.")
     rows = len(learn.y) if large is None else large.stream.count
-    say(f"Learning from {_rows(rows)}; {len(held_out.y):,} are held out for testing.")
+    say(f"Learning from {counted(rows)}; {len(held_out.y):,} are held out for testing.")
     checkpoint = options.out.with_name(f"{options.out.name}.checkpoint")
     with bars() as bar, _warnings_as_notes():
         if large is None:
@@ -202,7 +202,7 @@ def _question(options: FitOptions, table: table_files.Table) -> tables.Question:
 def _say_what_was_read(read: tables.Data, kept: int | None, max_rows: int = 0) -> None:
     """A few lines; `kept` is the number of rows that are used, where not all are."""
     filled = read.found.columns[read.target.name].filled
-    say(f"{read.table.name}: {_rows(read.found.rows)}, columns to learn from: {len(read.schema.columns)}.")
+    say(f"{read.table.name}: {counted(read.found.rows)}, columns to learn from: {len(read.schema.columns)}.")
     if read.table.note:
         say(f"  {read.table.note}.", style=NOTE)
     for note in table_files.notes(read.found):
@@ -213,7 +213,7 @@ def _say_what_was_read(read: tables.Data, kept: int | None, max_rows: int = 0) -
         if len(names) > _MOST_NAMED:
             say(f"  left out: {shown(names[0])} and {len(names) - 1:,} more columns: each {reason}.", style=NOTE)
     if filled < read.found.rows:
-        say(f"  not used: {_rows(read.found.rows - filled)} without a target.", style=NOTE)
+        say(f"  not used: {counted(read.found.rows - filled)} without a target.", style=NOTE)
     if kept is not None and kept < filled:
         why = "--max-rows" if kept == max_rows else "with so many columns, more rows do not fit into memory"
         say(f"  a random sample of {kept:,} of the {filled:,} rows is used ({why}).", style=NOTE)
@@ -225,10 +225,6 @@ def _by_reason(left_out: list[tables.LeftOut]) -> dict[str, list[str]]:
     for name, reason in left_out:
         grouped.setdefault(reason, []).append(name)
     return grouped
-
-
-def _rows(count: int) -> str:
-    return "1 row" if count == 1 else f"{count:,} rows"
 
 
 def _check_device(device: str) -> None:

@@ -191,12 +191,14 @@ class NPNEstimator(StoredEstimator):
         progress: Progress | None,
         kl_weight: float | Array,
         subsets: Array | None = None,
+        learning_rate: float | None = None,
     ) -> History:
         """All epochs, from the start; with one weight of the KL, or one for each of the networks."""
+        rate = self.learning_rate if learning_rate is None else learning_rate
 
         def recipe(trained: Member, k: int, count: int) -> Recipe:
             beta = ramp(kl_weight, partial(self._least_kl, trained.likelihood))
-            return self._recipe(plan, trained.seed, kl_weight=beta)
+            return self._recipe(plan, trained.seed, kl_weight=beta, learning_rate=rate)
 
         report = partial(reporter, type(self).__name__, plan.epochs, progress, bool(self.verbose))
         prior = EmpiricalBayes() if np.any(kl_weight) else None

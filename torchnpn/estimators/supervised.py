@@ -190,7 +190,9 @@ class SupervisedEstimator(NPNEstimator):
         data = self._inputs(X, X_variance), t, weight
         same = stacking.copies(X, y)
         repeated = rows / (int(same.max()) + 1)  # copies say no more than the row that they are of
-        every = stacking.candidates(seen, self._width, self._kl_weights, self.effort) if chosen else [self._one(seen)]
+        every = [self._one(seen)]
+        if chosen:
+            every = stacking.candidates(seen, self._features, self._width, self._kl_weights, self.effort)
         parts: list[stacking.Trained] = []
         for tried in every:
             told = None if progress is None else part_of(progress, len(parts), len(every))
@@ -215,7 +217,8 @@ class SupervisedEstimator(NPNEstimator):
         folds = stacking.Folds.draw(same, len(tried.kl_weights), self._seed)
         plan = Plan.of(folds.subsets.shape[1], self.batch_size, self.max_epochs, tried.steps)
         whole = self._new_network(targets, [inputs, *tried.units], (tried.members,), plan)
-        self.history_ = self._train(whole, (x, t, weight), plan, progress, kl_weight, folds.subsets)
+        rate = min(self.learning_rate, tried.most_rate)
+        self.history_ = self._train(whole, (x, t, weight), plan, progress, kl_weight, folds.subsets, rate)
         with torch.no_grad():
             observed = self._observed(whole.likelihood)
             logs = observed.log_prob(outputs(whole.network, x), torch.from_numpy(t))  # (members, rows)

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from torchnpn.estimators import ArrayMoments, all_or_nothing, settings, state
 from torchnpn.io import StoredEstimator
-from torchnpn.links import files, scores
+from torchnpn.links import scores, stored
 from torchnpn.links.codes import checked_codes
 from torchnpn.links.features import FEATURES, NORMALISATIONS, FeatureMap, PairFeatures
 from torchnpn.links.pairs import checked_nodes, checked_pairs, links_among, negative_pairs
@@ -211,7 +211,7 @@ class LinkPredictor(StoredEstimator):
             "precision": self.precision_,
             "pairs": list(self.pairs_),
         }
-        return plain, files.arrays(self.features_, self.weights_)
+        return plain, stored.arrays(self.features_, self.weights_)
 
     @classmethod
     def _from_state(cls, plain: dict[str, Any], arrays: dict[str, Any]) -> Self:
@@ -219,9 +219,9 @@ class LinkPredictor(StoredEstimator):
         model = state.new_model(cls, plain)
         if not isinstance(model.features, str):  # of a function the file has the name
             raise ValueError(f"settings expects a name for features, got {settings.short(model.features)}.")
-        model.features_ = files.read_features(arrays, model.features)
+        model.features_ = stored.read_features(arrays, model.features)
         model._check_size()
-        model._take(files.read_weights(arrays, model.features_), *files.read_values(plain))
+        model._take(stored.read_weights(arrays, model.features_), *stored.read_values(plain))
         state.check_complete(plain, arrays, model)
         return model
 

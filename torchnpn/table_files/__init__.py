@@ -8,6 +8,7 @@ from torchnpn.table_files.folder import BadShard, FolderTable, Piece, open_folde
 from torchnpn.table_files.formats import TableError, written_format
 from torchnpn.table_files.memory import arrow_table, frame_beside, memory_table
 from torchnpn.table_files.numerals import COMMA, POINT, USUAL_NOTATION, Notation, other_mark
+from torchnpn.table_files.places import place
 from torchnpn.table_files.read import Progress, Table, cells, no_progress, open_bytes, open_table
 from torchnpn.table_files.totals import batches_without_total
 from torchnpn.table_files.write import CsvWriter, Writer, csv_cells, rounded, table_writer
@@ -42,6 +43,7 @@ __all__ = [
     "open_table",
     "other_mark",
     "pieces",
+    "place",
     "read_piece",
     "rounded",
     "shard_paths",

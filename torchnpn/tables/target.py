@@ -13,7 +13,7 @@ import torch
 from numpy.typing import NDArray
 from scipy import stats
 
-from torchnpn._text import did_you_mean, shown
+from torchnpn._text import counted, did_you_mean, shown
 from torchnpn.estimators import is_count
 from torchnpn.likelihoods import BY_NAME, Likelihood, in_support, words_of_support
 from torchnpn.table_files import USUAL_NOTATION, Notation, Survey, SurveyedColumn, TableError, column_numbers
@@ -145,8 +145,7 @@ def find_column(found: Survey, name: str, family: str) -> SurveyedColumn:
     if column.filled == 0:
         raise TableError(f"The target {name!r} is missing in all {found.rows:,} rows.")
     if column.filled < LEAST_ROWS:
-        rows = "1 row" if column.filled == 1 else f"{column.filled} rows"
-        raise TableError(f"Only {rows} with a target; expected at least {LEAST_ROWS}.")
+        raise TableError(f"Only {counted(column.filled)} with a target; expected at least {LEAST_ROWS}.")
     if column.is_constant:
         raise TableError(f"The target {name!r} is the same in every row: there is nothing to learn.")
     if not column.is_number:

@@ -103,7 +103,7 @@ class Rows:
             raise ValueError(f"batch_size expects a row for each of {processes.count} processes, got {batch_size}.")
         return self.steps(batch_size)
 
-    def dealt(
+    def own_batches(
         self, batch_size: int, seed: int, processes: Processes, epoch: int = 0
     ) -> Iterator[tuple[Batch, float | Tensor]]:
         """This process's part of each batch of an epoch, and the weight of the whole batch."""
@@ -115,9 +115,9 @@ class Rows:
         for rows in every:
             total = float(len(rows)) if weight is None else weight[rows.to(weight.device)].sum()
             batch = next(batches, None)
-            yield (self._nothing() if batch is None else batch), total
+            yield (self._uncounted_row() if batch is None else batch), total
 
-    def _nothing(self) -> Batch:
+    def _uncounted_row(self) -> Batch:
         """A row that does not count, for a process that has no part of a small batch."""
         return self.take(torch.zeros(1, dtype=torch.int64, device=self.y.device))._replace(
             weight=torch.zeros(1, device=self.y.device)
@@ -182,13 +182,13 @@ class Loader:
         """Steps of an epoch: as many as the process with the most batches has."""
         return max(processes.all_of(self.steps(batch_size)))
 
-    def dealt(
+    def own_batches(
         self, batch_size: int, seed: int, processes: Processes, epoch: int = 0
     ) -> Iterator[tuple[Batch, float | Tensor]]:
         """This process's part of each batch of an epoch, and the weight of the whole batch."""
         if isinstance(self.loader.sampler, DistributedSampler):
             self.loader.sampler.set_epoch(seed)
-        return _weighed(self.batches(batch_size), self.device, processes)
+        return _with_total_weight(self.batches(batch_size), self.device, processes)
 
     def batches(self, batch_size: int, order: Tensor | None = None) -> Iterator[Batch]:
         for x, y, *weight in self.loader:
@@ -235,7 +235,7 @@ class Streamed:
         """Steps of an epoch, the same in all processes."""
         return -(-len(self.stream.sizes(batch_size, processes.count)) // self.stream.parts)
 
-    def dealt(
+    def own_batches(
         self, batch_size: int, seed: int, processes: Processes, epoch: int = 0
     ) -> Iterator[tuple[Batch, float | Tensor]]:
         """This process's part of each batch of an epoch, and the rows of the whole batch."""
@@ -263,7 +263,7 @@ class Streamed:
             yield Batch(_to(x, self.device, self.dtype), _to(y, self.device, self.dtype), None)
 
 
-def _weighed(
+def _with_total_weight(
     batches: Iterator[Batch], device: torch.device | None, processes: Processes
 ) -> Iterator[tuple[Batch, float | Tensor]]:
     """Batches of this process and, without end, ones that do not count; each with its weight in all processes."""

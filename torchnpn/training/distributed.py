@@ -164,6 +164,7 @@ def _connect() -> None:
     store, rank, count = next(rendezvous("env://"))
     if os.environ.get("LOCAL_WORLD_SIZE") == os.environ["WORLD_SIZE"]:  # else each machine counts for itself
         # torchrun keeps one store for all restarts: where processes that are dead were listening must not be found
-        store = dist.PrefixStore(f"restart {os.environ['TORCHELASTIC_RESTART_COUNT']}", store)
+        restart = f"restart {os.environ['TORCHELASTIC_RESTART_COUNT']}"
+        store = dist.PrefixStore(restart, store)  # type: ignore[attr-defined]
     dist.init_process_group(backend, store=store, rank=rank, world_size=count)
     atexit.register(dist.destroy_process_group)

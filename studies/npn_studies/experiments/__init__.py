@@ -14,6 +14,7 @@ from npn_studies.experiments import (
     mnist_size,
     mnist_size_search,
     mnist_variance,
+    odd,
     paper,
     reconstruction,
     tabular,
@@ -52,6 +53,7 @@ EXPERIMENTS: dict[str, Experiment] = {
         exposure.EXPERIMENT,
         durations.EXPERIMENT,
         gaps.EXPERIMENT,
+        odd.EXPERIMENT,
         tied.EXPERIMENT,
     )
 }
