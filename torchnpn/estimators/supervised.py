@@ -44,6 +44,10 @@ class RawStream(Protocol):
     def count(self) -> int:
         """All of them."""
 
+    @property
+    def parts(self) -> int:
+        """Epochs that a pass over them is divided into."""
+
     def learnable(self, change: Callable[[Array, Array], tuple[Any, Array]]) -> RowStream:
         """The same for `training.train`, each part of them and of their targets changed by a function."""
 
@@ -96,7 +100,7 @@ class SupervisedEstimator(NPNEstimator):
         progress: Progress | None = None,
         checkpoint: str | Path | None = None,
     ) -> Self:
-        """Learn one network, or `n_estimators`, from rows that do not lie in memory, read anew in each epoch.
+        """Learn one network, or `n_estimators`, from rows that do not lie in memory, read anew in each of `max_epochs`.
 
         Args:
             X: Some of the rows, by which scales are learnt; as for `fit`.
@@ -116,6 +120,7 @@ class SupervisedEstimator(NPNEstimator):
         network, likelihood = self.network_, self._observed(self.likelihood_)
         steps, kl_weight = self._one_network_steps(stream.count), float(self.kl_weight)
         plan = Plan.of(stream.count, self.batch_size, self.max_epochs, steps, self._most_epochs, least_epochs=1)
+        plan = plan._replace(epochs=plan.epochs * stream.parts)
 
         def learnable(X: Array, y: Array) -> tuple[Any, Array]:
             X, y, _ = self._rows_of_stream(X, y, exposure, first=False)

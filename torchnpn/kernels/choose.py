@@ -24,7 +24,6 @@ from torchnpn.sparse import SparseBatch
 COMPILING = "torch.compile traces the plain maps"
 _NOT_MOMENTS = "the input is not dense moments"
 _TRANSFORMED = "a torch.func transform is at work"
-TIED = "the weights have tied standard deviations"
 _NO_VARIANCE = "the weights or biases have no variance of their own shape"
 
 
@@ -95,8 +94,8 @@ def why_not_cpu_linear(a: Any, W: Sequence[Tensor | None], b: Sequence[Tensor | 
 
 def _are_spreads(spread: Sequence[Tensor | None], W: Tensor) -> bool:
     """Whether there is a variance, or its logarithm, for each weight: in one tensor, or as the product of two."""
-    shapes = [t.shape for t in spread if t is not None]
-    return len(shapes) == len(spread) and torch.broadcast_shapes(*shapes) == W.shape
+    (*others, n_out, n_in), shapes = W.shape, [None if t is None else tuple(t.shape) for t in spread]
+    return shapes in ([(*others, n_out, n_in)], [(*others, n_out, 1), (*others, 1, n_in)])
 
 
 def _are_biases(b: Sequence[Tensor | None] | None, W: Tensor) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -123,7 +123,7 @@ def headline(record: Record) -> list[tuple[str, str, str]]:
     return [(what, "–", f"{rank:.2f}")]
 
 
-def page(record: Record) -> str:
+def page(record: Record, found: Mapping[str, Record]) -> str:
     """All of it."""
     shown = [name for name in TABLES if any(key.endswith(f"/{name}") for key in record["cells"])]
     kinds = {kind: sum(TABLES[name].kind == kind for name in shown) for kind in KINDS}

@@ -1,0 +1,5 @@
+"""Models as files that need no torch: ONNX with mean, variance, intervals and quantiles in one graph, and `.pt2`."""
+
+from torchnpn.export.files import export
+
+__all__ = ["export"]
