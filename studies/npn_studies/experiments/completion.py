@@ -245,4 +245,5 @@ EXPERIMENT = Experiment(
     cells=cells,
     section=section,
     headline=headline,
+    in_parts=True,
 )
