@@ -87,7 +87,7 @@ def fit(options: FitOptions) -> None:
     say(f"Model:  {options.out}")
     if options.report:
         with _warnings_as_notes():
-            text = fit_report.html(fitted, read.kind, best.outcome, importance, read.found, read.left_out)
+            text = fit_report.html(fitted, read.kind, held_out.X, best.outcome, importance, read.found, read.left_out)
         with writing(beside := options.out.with_suffix(".html")), whole_file(beside) as file:
             file.write(text.encode())
         say(f"Report: {beside}")

@@ -1,5 +1,6 @@
 """From the columns of a table to a model of one of them: schema, target, rows to learn from, test, record."""
 
+from torchnpn.tables.cells import CellEffects, cell_effects, cells_in_words
 from torchnpn.tables.evaluation import (
     ClassOutcome,
     NumberOutcome,
@@ -31,6 +32,7 @@ from torchnpn.tables.target import (
 __all__ = [
     "CLASS",
     "MOST_ROWS",
+    "CellEffects",
     "ClassOutcome",
     "Data",
     "FarOutside",
@@ -46,6 +48,8 @@ __all__ = [
     "Schema",
     "TableModel",
     "Target",
+    "cell_effects",
+    "cells_in_words",
     "describe_target",
     "figures",
     "find_column",
