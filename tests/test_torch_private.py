@@ -121,3 +121,23 @@ def test_a_second_derivative_is_refused_with_the_message():
     assert nothing is None and torch.equal(y.detach(), torch.full((3,), 2.0))
     with pytest.raises(RuntimeError, match="no second derivative here"):
         y.sum().backward()
+
+
+def test_products_by_onednn_are_those_of_torch():
+    if not torch.backends.mkldnn.is_available():
+        pytest.skip("this torch has no oneDNN")
+    x, W, b = (torch.randn(*shape, generator=torch.Generator().manual_seed(0)) for shape in ((5, 7), (3, 7), (3,)))
+    torch.testing.assert_close(_torch.onednn_linear(x, W, b), x @ W.T + b)
+    W = torch.randn(5, 4, generator=torch.Generator().manual_seed(1))
+    torch.testing.assert_close(_torch.onednn_linear(x.T, W.T, None), x.T @ W)
+    assert isinstance(_torch.cpu_features().has_avx512, bool)
+
+
+def test_a_fused_step_is_adams():
+    x, g = torch.randn(2, 6, generator=torch.Generator().manual_seed(0))
+    m, v = 0.1 * g, 0.2 * g**2
+    want = (0.9 * m + 0.1 * g, 0.99 * v + 0.01 * g**2)
+    want = (x - 0.3 * want[0] / (want[1].sqrt() * 1.7 + 1e-3), *want)
+    _torch.fused_adam_([x], [g], [m], [v], 0.3, 1.7, (0.9, 0.99), 1e-3)
+    for ours, theirs in zip((x, m, v), want, strict=True):
+        torch.testing.assert_close(ours, theirs)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, TypeVar
+from functools import cache
+from pathlib import Path
+from typing import Any, NamedTuple, TypeVar
 
 import torch
 from torch import Tensor, nn
@@ -78,3 +80,55 @@ def refused_when_differentiated(message: str, outputs: Sequence[Any]) -> Any:
     """The outputs of a backward pass; whoever differentiates through them gets a RuntimeError with this message."""
     refuse = torch._C._functions.DelayedError(message.encode(), len(outputs))
     return refuse(*(x.detach().requires_grad_() if isinstance(x, Tensor) else x for x in outputs))
+
+
+class CpuFeatures(NamedTuple):
+    """What decides which library multiplies matrices faster."""
+
+    vendor: str  # as the CPU calls itself; "" where that is not known
+    has_avx512: bool  # and torch has oneDNN
+
+
+@cache
+def cpu_features() -> CpuFeatures:
+    """Of the machine; the vendor is known on Linux."""
+    about = Path("/proc/cpuinfo")
+    lines = about.read_text().splitlines() if about.is_file() else []
+    vendor = next((line.split(":")[1].strip() for line in lines if line.startswith("vendor_id")), "")
+    onednn = torch.backends.mkldnn.is_available() and hasattr(torch.ops.mkldnn, "_linear_pointwise")
+    return CpuFeatures(vendor, onednn and torch.backends.cpu.get_cpu_capability() == "AVX512")
+
+
+def onednn_linear(x: Tensor, W: Tensor, b: Tensor | None) -> Tensor:
+    """x Wᵀ + b by oneDNN."""
+    return torch.ops.mkldnn._linear_pointwise(x, W, b, "none", [], "")  # type: ignore[no-any-return]
+
+
+def fused_adam_(
+    parameters: list[Tensor],
+    gradients: list[Tensor],
+    first: list[Tensor],
+    second: list[Tensor],
+    rate: float,
+    correction: float,
+    decays: tuple[float, float],
+    epsilon: float,
+) -> None:
+    """x - rate · m/(√v · correction + ε) for all parameters, in one pass over memory and without torch's compiler.
+
+    Args:
+        parameters: To change.
+        gradients: By each of them.
+        first: Averages m of the gradients.
+        second: Averages v of their squares.
+        rate: Divided by 1 - b1ᵗ.
+        correction: 1/√(1 - b2ᵗ).
+        decays: b1 and b2.
+        epsilon: Smallest divisor.
+    """
+    b1, b2 = decays
+    many = torch.full((), 1e9)  # steps, after which torch's own corrections are 1; ours are in ε and in the rate
+    torch._fused_adam_(
+        parameters, gradients, first, second, [], [many] * len(parameters), lr=rate / correction, beta1=b1, beta2=b2,
+        weight_decay=0.0, eps=epsilon / correction, amsgrad=False, maximize=False,
+    )  # fmt: skip

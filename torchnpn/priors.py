@@ -52,7 +52,8 @@ def add_kl_gradient_(model: nn.Module, prior: Prior, weight: float | NDArray[Any
     for parameter, place in _placed(model):
         reference = parameter.free[0]
         each = torch.as_tensor(weight, dtype=reference.dtype, device=reference.device)
-        if parameter.family is Gaussian and isinstance(prior, (IsotropicGaussian, EmpiricalBayes)):
+        direct = parameter.family is Gaussian and parameter.coordinates == "usual"
+        if direct and isinstance(prior, (IsotropicGaussian, EmpiricalBayes)):
             several = each.numel() > 1
             each = each.view(-1, *[1] * parameter.event_dims) if several else each.view(())
             _add_gaussian_gradient_(parameter, prior.precision_of(parameter, place), each)

@@ -341,6 +341,7 @@ def test_the_least_weight_of_the_kl_follows_the_noise_of_each_replica():
         {"dropout": 1.0},
         {"dropout": "a"},
         {"kl_weight": -1.0},
+        {"posterior": "full"},
         {"learning_rate": 0.0},
         {"batch_size": 0},
         {"max_epochs": 2.5},

@@ -5,6 +5,8 @@ The first process writes what came of each case to OUT, as one file of numpy.
 
 from __future__ import annotations
 
+import os
+import signal
 import sys
 from functools import partial
 from pathlib import Path
@@ -14,7 +16,7 @@ import torch
 from torch.utils.data import DataLoader, DistributedSampler, TensorDataset
 
 import torchnpn as npn
-from torchnpn import likelihoods, nn, table_files, tables
+from torchnpn import likelihoods, nn, table_files, tables, training
 from torchnpn.training import Processes, Recipe, join, train
 
 ROWS, FEATURES = 203, 4  # of which no number of processes takes equal parts
@@ -39,22 +41,38 @@ def network(engine: str, outputs: int, **arguments: object) -> nn.Sequential:
     return nn.mlp([FEATURES, 16, outputs], activation=ENGINES[engine], generator=generator, **arguments)
 
 
-def figures(net: nn.Module, history: npn.training.History) -> dict[str, np.ndarray]:
+def figures(net: nn.Module, history: training.History) -> dict[str, np.ndarray]:
     """The curve of losses, and the predictions."""
     curve = [(one.loss, one.kl, one.validation or 0.0) for one in history.epochs]
     with torch.no_grad():
         return {"curve": np.array(curve), "mean": net(X).mean.numpy(), "variance": net(X).variance.numpy()}
 
 
-def trained(engine: str, target: str, weighted: bool, checkpoint: Path | None = None, epochs: int = 12):
+def trained(engine: str, target: str, weighted: bool, epochs: int = 12, **arguments: object):
     """Rows that all processes have, of which each takes its part; early stopping included."""
     make, y, outputs = TARGETS[target]
     net, likelihood = network(engine, outputs), make()
     data = (X, y, WEIGHT) if weighted else (X, y)
     recipe = Recipe(epochs=epochs, batch_size=16, learning_rate=1e-2, patience=6)
     prior = npn.priors.EmpiricalBayes()
-    history = train(net, data, likelihood, prior, recipe, validation=(X[:50], y[:50]), checkpoint=checkpoint)
+    history = train(net, data, likelihood, prior, recipe, validation=(X[:50], y[:50]), **arguments)
     return figures(net, history)
+
+
+def killed(checkpoint: str):
+    """A process is killed twice, another one each time; torchrun starts all of them again."""
+    training.checkpoint.SECONDS = -1.0  # after every epoch
+    start, rank = int(os.environ["TORCHELASTIC_RESTART_COUNT"]), join().rank
+
+    computed = []
+
+    def callback(history: training.History) -> None:
+        computed.append(len(history.epochs))
+        if rank == start and len(history.epochs) == 2 + 3 * start:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    found = trained("chain", "regression", True, checkpoint=checkpoint, callback=callback)
+    return {**found, "restarts": np.array(start), "computed": np.array(computed)}
 
 
 def of_replicas(engine: str):
@@ -87,7 +105,7 @@ def of_estimators():
 
 def of_a_folder(folder: str):
     """Rows that are read piece by piece, as those of a table that is larger than memory."""
-    large = tables.read_large(table_files.open_folder(Path(folder)), "y")
+    large = tables.read_large(table_files.open_folder(Path(folder)), tables.Question("y"))
     model, _ = tables.fit_large(large, {"hidden": (8,), "max_epochs": 4, "batch_size": 64, "random_state": 0})
     return {"mean": model.predict(large.held_out.X), "curve": np.array([one.loss for one in model.history_.epochs])}
 
@@ -101,6 +119,8 @@ def results(cases: list[str]) -> dict[str, np.ndarray]:
                 one = of_loader(join())
             case ["replicas", engine]:
                 one = of_replicas(engine)
+            case ["killed", *path]:
+                one = killed("-".join(path))
             case ["estimators"]:
                 one = of_estimators()
             case ["folder", *path]:

@@ -1,4 +1,4 @@
-"""Gradients of small networks in numpy are those of autograd; training comes to the same weights either way."""
+"""Gradients of chains in numpy and in torch are those of autograd; training comes to the same weights either way."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import torch
 
 import torchnpn as npn
 from torchnpn import likelihoods, nn, priors, training
-from torchnpn.training.chain import NumpyChainSteps, why_not_numpy
+from torchnpn.training.cpu_chain import NumpyChainSteps, WideChainSteps, why_not_numpy
 from torchnpn.training.data import Rows
 from torchnpn.training.engine import device_engine
 from torchnpn.training.epoch import HostPlan
@@ -86,8 +86,13 @@ def tensor(y):
 
 
 def networks(hidden, outputs, generator):
-    """A multilayer network, and one with a last layer of two heads."""
+    """A multilayer network, one with tied standard deviations, and one with a last layer of two heads."""
     yield nn.mlp([5, *hidden, outputs], generator=generator)
+    tied = nn.mlp([5, *hidden, outputs], posterior="tied", generator=generator)
+    for one in tied[::2]:  # factors that differ
+        for log_std in one.weight.free[1:]:
+            log_std.data += 0.5 * torch.randn(log_std.shape, generator=generator)
+    yield tied
     if outputs % 2 == 0:
         before = list(nn.mlp([5, *hidden, 1], generator=generator))[:-1]
         head = nn.MeanAndNoise([5, *hidden][-1], outputs // 2, generator=generator)
@@ -109,13 +114,21 @@ def taped_gradients(*arguments, **settings):
     return {id(p): p.grad.clone() for p in steps.parameters}, loss
 
 
+def chained_gradients(steps):
+    """Each parameter with the gradient by it, flat."""
+    parts = steps.chain.parts
+    if isinstance(steps, WideChainSteps):
+        return [(p, p.grad.reshape(-1)) for p in parts]
+    return zip(parts, steps.chain.flat.grad.split([p.numel() for p in parts]), strict=True)
+
+
 @pytest.mark.parametrize("hidden", [(), (7,), (6, 5)], ids=str)
 @pytest.mark.parametrize("name", TARGETS)
 def test_gradient_is_that_of_autograd(name, hidden):
     likelihood, y = TARGETS[name]
     outputs = likelihood.outputs(4 if y.ndim == 1 else y.shape[1])
     generator = torch.Generator().manual_seed(len(hidden))
-    for (i, prior), k in itertools.product(enumerate(PRIORS), range(2 - outputs % 2)):
+    for (i, prior), k in itertools.product(enumerate(PRIORS), range(3 - outputs % 2)):
         net = list(networks(hidden, outputs, generator))[k]
         assert why_not_numpy(net, prior, CPU) is None
         x = torch.randn(ROWS, 5, generator=generator)
@@ -123,12 +136,12 @@ def test_gradient_is_that_of_autograd(name, hidden):
         data = (x, tensor(y), None if i == 1 else torch.rand(ROWS, generator=generator) + 0.1)
         want, loss = taped_gradients(net, likelihood, prior, data, 0.4)
         largest = max(float(gradient.abs().max()) for gradient in want.values())
-        steps, found = one_step(NumpyChainSteps, net, likelihood, prior, data, 0.4)
-        np.testing.assert_allclose(found, loss, rtol=1e-4)
-        parts = steps.chain.parts
-        for parameter, gradient in zip(parts, steps.chain.flat.grad.split([p.numel() for p in parts]), strict=True):
-            torch.testing.assert_close(gradient, want[id(parameter)].reshape(-1), rtol=1e-3, atol=1e-4 * largest)
-        steps.release()
+        for kind in (NumpyChainSteps, WideChainSteps):
+            steps, found = one_step(kind, net, likelihood, prior, data, 0.4)
+            np.testing.assert_allclose(found, loss, rtol=1e-4)
+            for parameter, gradient in chained_gradients(steps):
+                torch.testing.assert_close(gradient, want[id(parameter)].reshape(-1), rtol=1e-3, atol=1e-4 * largest)
+            steps.release()
 
 
 @pytest.mark.parametrize("hidden", [(), (7,), (6, 5)], ids=str)
@@ -142,11 +155,13 @@ def test_gradient_at_moved_rows_is_that_of_autograd(name, hidden):
         x = npn.Moments(x, torch.rand(ROWS, 5, generator=generator)) if uncertain else x
         data = (x, tensor(y), torch.rand(ROWS, generator=generator) + 0.1)
         gradients, loss = taped_gradients(net.train(), likelihood, None, data, radius=0.5)
-        steps, found = one_step(NumpyChainSteps, net, likelihood, None, data, radius=0.5)
-        want = torch.cat([gradients[id(p)].reshape(-1) for p in steps.chain.parts])
-        np.testing.assert_allclose(found, loss, rtol=1e-3)
-        torch.testing.assert_close(steps.chain.flat.grad, want, rtol=1e-2, atol=1e-3 * float(want.abs().max()))
-        steps.release()
+        for kind in (NumpyChainSteps, WideChainSteps):
+            steps, found = one_step(kind, net, likelihood, None, data, radius=0.5)
+            want = torch.cat([gradients[id(p)].reshape(-1) for p in steps.chain.parts])
+            got = torch.cat([gradient for _, gradient in chained_gradients(steps)])
+            np.testing.assert_allclose(found, loss, rtol=1e-3)
+            torch.testing.assert_close(got, want, rtol=1e-2, atol=1e-3 * float(want.abs().max()))
+            steps.release()
 
 
 def test_zero_input_variance_is_a_point():
@@ -210,6 +225,7 @@ def test_replicas_at_once_are_trained_as_by_autograd(name, setting, own_rows):
         likelihood = type(one)(4 if classes else 1, **own)
         net = nn.mlp(
             [5, 7, 6, likelihood.outputs(4 if classes else y.shape[1])],
+            posterior="tied" if own_rows else "mean_field",
             replicas=(replicas,),
             generator=torch.Generator().manual_seed(1),
         )
@@ -230,7 +246,7 @@ def test_parameters_have_their_own_memory_afterwards():
     assert len(owners) == len([*net.parameters(), *likelihood.parameters()])
 
 
-def tied():
+def repeated():
     layer = nn.Linear(4, 4)
     return nn.Sequential(layer, nn.ReLU(), layer)
 
@@ -238,7 +254,7 @@ def tied():
 @pytest.mark.parametrize(
     ("model", "words"),
     [
-        (tied(), "a layer is there twice"),
+        (repeated(), "a layer is there twice"),
         (nn.mlp([4, 3, 1], activation="tanh"), "Tanh stands where a ReLU is expected"),
         (nn.mlp([4, 3, 1], "gamma"), "Linear is not a Gaussian Linear layer"),
         (nn.mlp([4, 3, 1], replicas=(2, 2)), "replicas along several dimensions"),

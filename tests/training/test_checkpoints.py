@@ -184,7 +184,8 @@ def test_a_loader_is_known_by_its_tensors(tmp_path):
 
 ENGINES = {
     "numpy": lambda monkeypatch: None,
-    "autograd": lambda monkeypatch: monkeypatch.setattr(engine, "why_not_numpy", lambda *_: "no"),
+    "torch": lambda monkeypatch: monkeypatch.setattr(engine, "why_not_numpy", lambda *_: "no"),
+    "autograd": lambda monkeypatch: monkeypatch.setattr(engine, "why_not_cpu_chain", lambda *_: "no"),
     "device": lambda monkeypatch: on_device(monkeypatch, None),
     "fused": lambda monkeypatch: on_device(monkeypatch, True),
 }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from importlib.util import find_spec
 from typing import Annotated
 
@@ -50,4 +51,7 @@ def serve(
         limits = server.Limits(body=megabytes << 20, bodies=max(64, 4 * megabytes) << 20, rows=rows, seconds=seconds)
         shown = f"[{host}]" if ":" in host else host
         say(f"Predicting {fitted.target.name} at http://{shown}:{listening.getsockname()[1]}/  (stop with Ctrl-C)")
+        for number in (signal.SIGINT, signal.SIGTERM):  # which uvicorn acts on, and then raises once more
+            signal.signal(number, signal.SIG_IGN)
         server.serve(fitted, listening, limits)
+    say("Stopped.")

@@ -61,6 +61,8 @@ class NPNAutoencoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, NPNEstim
             "conditional", those given the other values of its row, better where features are correlated.
         dropout: Probability of dropping a hidden unit in training.
         kl_weight: Weight of the KL from the weights' prior, at the end of training.
+        posterior: Of the weights: "mean_field", a standard deviation for each; or "tied", an outer product of a number
+            for each output of a layer and one for each input, with which wide networks learn in less time and memory.
         optimizer: Name of one of `training.OPTIMIZERS`: "adam", the paper's "adadelta" (with learning_rate=1.0), …
         learning_rate: Of the optimizer; falls to zero along half a cosine.
         batch_size: Rows in a minibatch; None chooses by the number of rows.
@@ -94,6 +96,7 @@ class NPNAutoencoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, NPNEstim
         missing: str = "marginal",
         dropout: float = 0.0,
         kl_weight: float = 1.0,
+        posterior: str = "mean_field",
         optimizer: str = "adam",
         learning_rate: float = 1e-3,
         batch_size: int | None = None,
@@ -105,7 +108,8 @@ class NPNAutoencoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, NPNEstim
         self.hidden, self.activation = hidden, activation
         self.categorical_features = categorical_features
         self.missing, self.dropout = missing, dropout
-        self.kl_weight, self.optimizer, self.learning_rate = kl_weight, optimizer, learning_rate
+        self.kl_weight, self.posterior = kl_weight, posterior
+        self.optimizer, self.learning_rate = optimizer, learning_rate
         self.batch_size, self.max_epochs = batch_size, max_epochs
         self.device, self.random_state, self.verbose = device, random_state, verbose
 

@@ -11,7 +11,6 @@ from typing import Any, Self
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 from torch import Tensor
 from torch.optim import Optimizer
@@ -37,11 +36,12 @@ from torchnpn.estimators.settings import (
 from torchnpn.estimators.stacking import Mixing
 from torchnpn.estimators.validation import checked_rows, checked_variance
 from torchnpn.families import Distribution
-from torchnpn.io import checks
+from torchnpn.io import StoredEstimator, checks
 from torchnpn.likelihoods import Likelihood, VarianceParts, mixed, mixture_parts
 from torchnpn.moments import Moments
 from torchnpn.nn import (
     ACTIVATIONS,
+    POSTERIORS,
     Ensemble,
     Linear,
     MeanAndNoise,
@@ -58,7 +58,7 @@ Array = NDArray[Any]
 _BIAS_SPREAD = 0.5  # standard deviation of the first biases at the start, in those of the features
 
 
-class NPNEstimator(BaseEstimator):  # type: ignore[misc]
+class NPNEstimator(StoredEstimator):
     """Network, training and latent output of the estimators; subclasses say what the target is."""
 
     hidden: tuple[int, ...]
@@ -68,6 +68,7 @@ class NPNEstimator(BaseEstimator):  # type: ignore[misc]
     dropout: float
     adversarial: float = 0.0
     kl_weight: float
+    posterior: str
     optimizer: str = "adam"
     learning_rate: float
     batch_size: int | None
@@ -110,6 +111,7 @@ class NPNEstimator(BaseEstimator):  # type: ignore[misc]
             check_number(name, getattr(self, name), among)
         check_choice("missing", self.missing, ("marginal", "conditional"))
         check_choice("activation", self.activation, ACTIVATIONS)
+        check_choice("posterior", self.posterior, POSTERIORS)
         check_choice("optimizer", self.optimizer, OPTIMIZERS)
         check_verbose(self.verbose)
         check_categorical(self.categorical_features)
@@ -161,7 +163,7 @@ class NPNEstimator(BaseEstimator):  # type: ignore[misc]
         replicas: tuple[int, ...] = (),
     ) -> Sequential:
         """Layers of these sizes, whose outputs the likelihood takes; kinks of the first start spread over the rows."""
-        common: dict[str, Any] = {"replicas": replicas, "generator": generator}
+        common: dict[str, Any] = {"posterior": self.posterior, "replicas": replicas, "generator": generator}
         sizes = [*sizes, targets if likelihood.noise_apart else likelihood.outputs(targets)]
         network = mlp(sizes, activation=self.activation, dropout=float(self.dropout), **common)
         first, last = network[0], network[-1]
@@ -189,12 +191,14 @@ class NPNEstimator(BaseEstimator):  # type: ignore[misc]
         progress: Progress | None,
         kl_weight: float | Array,
         subsets: Array | None = None,
+        learning_rate: float | None = None,
     ) -> History:
         """All epochs, from the start; with one weight of the KL, or one for each of the networks."""
+        rate = self.learning_rate if learning_rate is None else learning_rate
 
         def recipe(trained: Member, k: int, count: int) -> Recipe:
             beta = ramp(kl_weight, partial(self._least_kl, trained.likelihood))
-            return self._recipe(plan, trained.seed, kl_weight=beta)
+            return self._recipe(plan, trained.seed, kl_weight=beta, learning_rate=rate)
 
         report = partial(reporter, type(self).__name__, plan.epochs, progress, bool(self.verbose))
         prior = EmpiricalBayes() if np.any(kl_weight) else None

@@ -90,6 +90,8 @@ class NPNClassifier(ProbabilisticClassifier, SupervisedEstimator):
             long.
         kl_weight: Weight of the KL from the weights' prior at the end of training; Bayes' rule would be 1, which leaves
             probabilities too timid.
+        posterior: Of the weights: "mean_field", a standard deviation for each; or "tied", an outer product of a number
+            for each output of a layer and one for each input, with which wide networks learn in less time and memory.
         optimizer: Name of one of `training.OPTIMIZERS`: "adam", the paper's "adadelta" (with learning_rate=1.0), …
         learning_rate: Of the optimizer; falls to zero along half a cosine.
         batch_size: Rows in a minibatch; None chooses by the number of rows.
@@ -126,6 +128,7 @@ class NPNClassifier(ProbabilisticClassifier, SupervisedEstimator):
         dropout: float = 0.0,
         adversarial: float = 0.0,
         kl_weight: float = 0.2,
+        posterior: str = "mean_field",
         optimizer: str = "adam",
         learning_rate: float = 3e-3,
         batch_size: int | None = None,
@@ -139,7 +142,8 @@ class NPNClassifier(ProbabilisticClassifier, SupervisedEstimator):
         self.ordered, self.class_weight, self.effort = ordered, class_weight, effort
         self.calibrate, self.categorical_features = calibrate, categorical_features
         self.missing, self.dropout, self.adversarial = missing, dropout, adversarial
-        self.kl_weight, self.optimizer, self.learning_rate = kl_weight, optimizer, learning_rate
+        self.kl_weight, self.posterior = kl_weight, posterior
+        self.optimizer, self.learning_rate = optimizer, learning_rate
         self.batch_size, self.max_epochs, self.n_estimators = batch_size, max_epochs, n_estimators
         self.device, self.random_state, self.verbose = device, random_state, verbose
 

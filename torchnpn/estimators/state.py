@@ -24,6 +24,7 @@ _LATER: dict[str, Any] = {
     "class_weight": None,
     "effort": "quick",
     "calibrate": None,
+    "posterior": "mean_field",
 }
 _LATER |= {"categorical_features": "from_dtype", "optimizer": "adam", "r": 1.0, "scaling": None}
 _LABEL_KINDS = "biufU"  # numpy's letters for bool, integers, floats and text

@@ -15,7 +15,7 @@ from torch.export import Dim, ExportedProgram
 
 import torchnpn
 from torchnpn._files import whole_file
-from torchnpn.estimators import real_numbers, short
+from torchnpn.estimators import settings, validation
 from torchnpn.exporting.about import KEY
 from torchnpn.exporting.predictors import Options, Predictor, predictor
 
@@ -57,12 +57,14 @@ def export(
 
 
 def _options(levels: Any, interval: Any, variance_parts: bool | None) -> Options:
-    q = real_numbers(levels, "levels")
+    q = validation.real_numbers(levels, "levels")
     if q.ndim != 1 or not ((q > 0) & (q < 1)).all():
-        raise ValueError(f"export expects levels between 0 and 1, such as (0.05, 0.5, 0.95), got {short(levels)}.")
-    inside = real_numbers(interval, "interval")
+        raise ValueError(
+            f"export expects levels between 0 and 1, such as (0.05, 0.5, 0.95), got {settings.short(levels)}."
+        )
+    inside = validation.real_numbers(interval, "interval")
     if inside.ndim or not 0 < inside < 1:
-        raise ValueError(f"export expects an interval between 0 and 1, such as 0.9, got {short(interval)}.")
+        raise ValueError(f"export expects an interval between 0 and 1, such as 0.9, got {settings.short(interval)}.")
     return Options(tuple(q.tolist()), float(inside), variance_parts)
 
 

@@ -24,7 +24,6 @@ from torchnpn.sparse import SparseBatch
 COMPILING = "torch.compile traces the plain maps"
 _NOT_MOMENTS = "the input is not dense moments"
 _TRANSFORMED = "a torch.func transform is at work"
-TIED = "the weights have tied standard deviations"
 _NO_VARIANCE = "the weights or biases have no variance of their own shape"
 
 
@@ -61,9 +60,9 @@ def linear(a: Any, W: Sequence[Tensor | None], b: Sequence[Tensor | None] | None
 
 def activation(o: Any, on_cpu: bool = False) -> Kernel:
     """The kernel of an activation; `on_cpu` says whether there is one on a CPU."""
-    if on_cpu and why_not_cpu_relu(o) is None:
-        return "cpu"
-    return "triton" if why_not_triton_activation(o) is None else "plain"
+    if isinstance(o, Moments) and o.mean.is_cuda:
+        return "triton" if why_not_triton_activation(o) is None else "plain"
+    return "cpu" if on_cpu and why_not_cpu_relu(o) is None else "plain"
 
 
 def why_not_cpu_linear(a: Any, W: Sequence[Tensor | None], b: Sequence[Tensor | None] | None) -> str | None:
@@ -95,8 +94,8 @@ def why_not_cpu_linear(a: Any, W: Sequence[Tensor | None], b: Sequence[Tensor | 
 
 def _are_spreads(spread: Sequence[Tensor | None], W: Tensor) -> bool:
     """Whether there is a variance, or its logarithm, for each weight: in one tensor, or as the product of two."""
-    shapes = [t.shape for t in spread if t is not None]
-    return len(shapes) == len(spread) and torch.broadcast_shapes(*shapes) == W.shape
+    (*others, n_out, n_in), shapes = W.shape, [None if t is None else tuple(t.shape) for t in spread]
+    return shapes in ([(*others, n_out, n_in)], [(*others, n_out, 1), (*others, 1, n_in)])
 
 
 def _are_biases(b: Sequence[Tensor | None] | None, W: Tensor) -> bool:

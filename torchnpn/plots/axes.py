@@ -82,8 +82,3 @@ def percent(*axes: Axis) -> None:
     """Shares as percents, with as many digits as the ticks need."""
     for axis in axes:
         axis.set_major_formatter(FuncFormatter(lambda share, _: f"{100 * share:.4g}%"))
-
-
-def counted(rows: int) -> str:
-    """How many rows, in words."""
-    return "1 row" if rows == 1 else f"{rows:,} rows"

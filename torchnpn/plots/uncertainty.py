@@ -13,7 +13,8 @@ from matplotlib.patches import Patch
 from matplotlib.ticker import MaxNLocator
 from sklearn.metrics import roc_auc_score
 
-from torchnpn.plots.axes import counted, fit_scale, percent, series
+from torchnpn._text import counted
+from torchnpn.plots.axes import fit_scale, percent, series
 from torchnpn.plots.style import LIGHT, Array, Theme, legend, panel, panels, plain
 
 _MARKERS = "os^Dv"

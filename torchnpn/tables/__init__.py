@@ -8,9 +8,10 @@ from torchnpn.tables.evaluation import (
     join_outcomes,
     marginal_outcome,
     outcome,
+    tested,
 )
 from torchnpn.tables.large import Large, fit_large, read_large
-from torchnpn.tables.learning import MOST_ROWS, Data, fit_estimator, read_data
+from torchnpn.tables.learning import MOST_ROWS, Data, Question, fit_estimator, read_data
 from torchnpn.tables.model import TableModel, uncertainty
 from torchnpn.tables.record import Figure, Record, is_worse, nll_of, people_read
 from torchnpn.tables.rows import Rows, load_rows, rows_to_keep, split_rows
@@ -39,6 +40,7 @@ __all__ = [
     "LeftOut",
     "NumberOutcome",
     "Outcome",
+    "Question",
     "Record",
     "Rows",
     "Schema",
@@ -65,5 +67,6 @@ __all__ = [
     "read_large",
     "rows_to_keep",
     "split_rows",
+    "tested",
     "uncertainty",
 ]

@@ -46,7 +46,7 @@ __all__ = [
 # For other packages of torchnpn:
 from torchnpn._cuda import CapturedCall as CapturedCall
 from torchnpn.training.adversarial import adversarial_rows as adversarial_rows
-from torchnpn.training.chain import why_not_numpy as why_not_numpy
+from torchnpn.training.cpu_chain import why_not_numpy as why_not_numpy
 from torchnpn.training.data import Batch as Batch
 from torchnpn.training.data import Rows as Rows
 from torchnpn.training.data import RowStream as RowStream

@@ -1,7 +1,8 @@
-"""A training step of a Gaussian chain: the algorithm, over operations of `kernels.cpu.chain` or `kernels.triton.chain`.
+"""A training step of a Gaussian chain: the algorithm, over operations of `kernels.cpu` or `kernels.triton.chain`.
 
 Gather the rows, go upwards through the layers, take the loss, go downwards with its gradient, and update the weights of
-each layer on the way. The formulas are those of the maps and of their gradients, and tests hold them together.
+each layer on the way. On a CPU that is `training.cpu_chain`, on a CUDA device `TritonChainSteps`. The formulas are
+those of the maps and of their gradients, and tests hold them together.
 """
 
 from __future__ import annotations
@@ -9,28 +10,23 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-import numpy as np
-import scipy.sparse
 import torch
 from torch import Tensor, nn
 
 from torchnpn._cuda import SideStreams
 from torchnpn._torch import has_hooks
-from torchnpn.families import Gaussian
-from torchnpn.kernels import choose, cpu, has_triton
-from torchnpn.likelihoods import LOG_VARIANCE, GaussianNoise, HeteroscedasticGaussian, ScaledSoftmax, loss_gradient
+from torchnpn.kernels import has_triton
+from torchnpn.likelihoods import LOG_VARIANCE, GaussianNoise, HeteroscedasticGaussian, ScaledSoftmax
 from torchnpn.moments import Moments
-from torchnpn.nn import ChainLayer, Linear, MeanAndNoise, ReLU, Sequential, chain_of, count_replicas
+from torchnpn.nn import ChainLayer, Linear, MeanAndNoise, RandomParameter, Sequential, chain_of
 from torchnpn.priors import EmpiricalBayes, IsotropicGaussian, Prior
 from torchnpn.training.adversarial import radius_per_replica, step_along
 from torchnpn.training.data import Rows
 from torchnpn.training.distributed import ALONE, Processes
-from torchnpn.training.epoch import DevicePlan, HostPlan
-from torchnpn.training.optimizer_state import Averages, Places
+from torchnpn.training.epoch import DevicePlan
+from torchnpn.training.optimizer_state import Averages
 from torchnpn.training.recipe import ADAM, Recipe
-from torchnpn.training.tape import AdamUpdate, Objective, Steps, TorchUpdate, Update
-
-MOST_WEIGHTS = 1_000_000  # of each network in numpy; above, torch's products and threads are worth its overhead
+from torchnpn.training.tape import AdamUpdate, Objective, Steps, Update
 
 
 class ChainSteps(Steps):
@@ -63,122 +59,21 @@ class ChainSteps(Steps):
         return g
 
 
-def _prior_setting(prior: Prior | None) -> float | str | None:
+def prior_setting(prior: Prior | None) -> float | str | None:
     """A prior as the operations take it."""
     return float(prior.precision) if isinstance(prior, IsotropicGaussian) else None if prior is None else "empirical"
 
 
-def _why_not_trained(model: nn.Module, layers: Sequence[nn.Module], prior: Prior | None) -> str | None:
-    """Why neither engine trains the weights of a chain of layers, with this prior."""
+def why_not_trained(model: nn.Module, layers: Sequence[nn.Module], prior: Prior | None) -> str | None:
+    """Why no such engine trains the weights of a chain of layers, with this prior."""
     if len(set(layers)) < len(layers):
         return "a layer is there twice"
     if not all(p.requires_grad and p.dtype == torch.float32 for p in model.parameters()):
         return "some parameters are frozen, or not float32"
+    if any(isinstance(one, RandomParameter) and one.coordinates != "usual" for one in model.modules()):
+        return "weights are learnt in coordinates of their own"
     known = type(prior) in (type(None), IsotropicGaussian, EmpiricalBayes)
     return None if known else f"the prior is {type(prior).__name__}"
-
-
-# On a CPU, in numpy --------------------------------------------------------------------------------------------------
-
-
-class SmallChain(NamedTuple):
-    """The layers of a network that numpy trains."""
-
-    hidden: list[Linear]  # with a ReLU after each
-    heads: list[Linear]  # side by side at the end
-
-
-def small_chain(model: nn.Module) -> SmallChain | str:
-    """Gaussian linear layers with one ReLU between each two; else why not, in words."""
-    if type(model) is not Sequential or len(model) % 2 == 0:
-        return "it is not a Sequential of Linear layers with one ReLU between each two"
-    *body, last = model
-    hidden, heads = body[::2], [last.mean, last.noise] if type(last) is MeanAndNoise else [last]
-    for layer in (*hidden, *heads):
-        if type(layer) is not Linear or layer.weight.family is not Gaussian or layer.bias is None:
-            return f"{type(layer).__name__} is not a Gaussian Linear layer with a bias"
-        if len(layer.replicas) > 1:
-            return "it has replicas along several dimensions"
-        if layer.weight.posterior == "tied":
-            return choose.TIED
-    if other := [type(one).__name__ for one in body[1::2] if type(one) is not ReLU]:
-        return f"{other[0]} stands where a ReLU is expected"
-    return SmallChain(hidden, heads)  # type: ignore[arg-type]
-
-
-def why_not_numpy(model: nn.Module, prior: Prior | None, device: torch.device) -> str | None:
-    """Why a network is not trained by `NumpyChainSteps`; None where it is."""
-    if device.type != "cpu":
-        return f"it trains on {device.type}"
-    if isinstance(chain := small_chain(model), str):
-        return chain
-    if (reason := _why_not_trained(model, [*chain.hidden, *chain.heads], prior)) is not None:
-        return reason
-    if (size := sum(p.numel() for p in model.parameters()) // count_replicas(model)) > MOST_WEIGHTS:
-        return f"it has {size:,} free numbers, more than {MOST_WEIGHTS:,}, from where torch's products are faster"
-    return "a hook listens to a module" if any(has_hooks(m) for m in model.modules()) else None
-
-
-class NumpyChainSteps(ChainSteps):
-    """Steps of a small network on a CPU, or of several at once."""
-
-    def __init__(self, objective: Objective, plan: HostPlan | DevicePlan) -> None:
-        super().__init__(objective, plan)
-        model, likelihood, prior, recipe = objective
-        chain, own, gradient = small_chain(model), list(likelihood.parameters()), loss_gradient(likelihood)
-        assert isinstance(chain, SmallChain)
-        hidden, heads = ([cpu.Layer(*_tensors(layer)) for layer in layers] for layers in chain)
-        self.operations = self.chain = cpu.NumpyChain(
-            hidden, heads, own, _prior_setting(prior), self._rows,
-            lambda m, s, rows: gradient(m, s, rows.targets, rows.share),
-        )  # fmt: skip
-        self.parameters = [self.chain.flat]
-        self.radius = radius_per_replica(recipe.adversarial, count_replicas(model), self.chain.flat)
-        self.update = Update(self._adam, lambda: [Averages(*parts) for parts in self.chain.averages()])
-        if not recipe.has_default_optimizer:
-            self.update = TorchUpdate(self.parameters, recipe, plan.steps, captured=False)
-
-    def _rows(self) -> cpu.Rows:
-        batch, share = self.plan.next()
-        x = batch.x
-        if scipy.sparse.issparse(x):
-            return cpu.Rows(x.toarray(), None, batch.y.numpy(), share.numpy())  # a batch for so few weights is small
-        mean, variance = x if isinstance(x, Moments) else (x, None)
-        return cpu.Rows(mean.numpy(), None if variance is None else variance.numpy(), batch.y.numpy(), share.numpy())
-
-    def step(self) -> None:
-        with np.errstate(all="ignore"):  # a training that diverges is told from what it leaves, once an epoch
-            super().step()
-
-    def gradient(self) -> None:
-        self.sweep()
-        self.chain.finish_gradient(_numbers(self.plan.kl_per_row))
-        if isinstance(self.plan, HostPlan):
-            self.plan.note_total(float(self.chain.row_losses.sum()))
-        else:
-            self.plan.note(torch.from_numpy(self.chain.row_losses))
-
-    def _adam(self) -> None:
-        rate, correction = map(_numbers, self.plan.rates())
-        self.chain.adam_(rate, correction, *ADAM)
-
-    def divergence(self) -> float:
-        return self.chain.divergence()
-
-    def release(self) -> None:
-        self.chain.release()
-
-    def places(self) -> Places:
-        places = super().places()
-        return {**places, id(self.chain.flat): [places[id(parameter)][0] for parameter in self.chain.parts]}
-
-
-def _numbers(values: Any) -> float | cpu.Array:
-    """What a plan says of a step: a number, or an array with one for each replica."""
-    return values if isinstance(values, float) else np.asarray(values)
-
-
-# On a CUDA device, in Triton -----------------------------------------------------------------------------------------
 
 
 def why_not_triton(
@@ -211,7 +106,7 @@ def why_not_triton(
         return "the optimizer or the scheduler is not the default one"
     if recipe.clip_norm is not None or recipe.compile:
         return "the recipe asks for clipping or compiling"
-    return _why_not_trained(model, [layer.linear for layer in chain.layers], prior)
+    return why_not_trained(model, [layer.linear for layer in chain.layers], prior)
 
 
 class _FusedChain(NamedTuple):
@@ -266,7 +161,7 @@ class TritonChainSteps(ChainSteps):
         self.own = AdamUpdate([p for p in likelihood.parameters() if p.requires_grad], plan.now)
         self.side = SideStreams(plan.device)
         self.operations = self.chain = triton.TritonChain(
-            (x.mean, x.variance), plan, chain.dropout, hidden, heads, _prior_setting(prior),
+            (x.mean, x.variance), plan, chain.dropout, hidden, heads, prior_setting(prior),
             ADAM, self.precision, labels, self._loss, self.side,
         )  # fmt: skip
         self.radius = radius_per_replica(recipe.adversarial, plan.replicas, x.mean)

@@ -1,7 +1,7 @@
 """Where a network is trained, by which engine, and why not by a faster one; and the epochs that it computes.
 
-There are two: by autograd (`tape`), for any network, and Gaussian chains (`chain`), in numpy or in Triton. On a GPU the
-steps of either are recorded in a CUDA graph.
+There are two: by autograd (`tape`), for any network, and Gaussian chains (`chain`), in numpy, torch or Triton. On a GPU
+the steps of either are recorded in a CUDA graph.
 """
 
 from __future__ import annotations
@@ -21,7 +21,8 @@ from torchnpn.likelihoods import Likelihood
 from torchnpn.nn import count_replicas, drawing_from, replicas_of
 from torchnpn.priors import Prior
 from torchnpn.sparse import SparseRows
-from torchnpn.training.chain import NumpyChainSteps, TritonChainSteps, why_not_numpy, why_not_triton
+from torchnpn.training.chain import TritonChainSteps, why_not_triton
+from torchnpn.training.cpu_chain import CpuChainSteps, NumpyChainSteps, WideChainSteps, why_not_numpy, why_not_on_cpu
 from torchnpn.training.data import Loader, Rows, Source, as_batches
 from torchnpn.training.distributed import ALONE, Processes
 from torchnpn.training.epoch import DevicePlan, EpochSummary, HostPlan
@@ -106,10 +107,11 @@ def choose_engine(objective: Objective, data: Source, device: torch.device, proc
     return Engine(steps(objective, HostPlan(data, objective.recipe, device, processes)))
 
 
-def host_steps(objective: Objective, data: Source, device: torch.device) -> type[NumpyChainSteps] | type[TapeSteps]:
+def host_steps(objective: Objective, data: Source, device: torch.device) -> type[CpuChainSteps] | type[TapeSteps]:
     """The kind of steps that the host takes one by one."""
-    numpy = _is_single(objective.model) and why_not_numpy_training(objective, data, device) is None
-    return NumpyChainSteps if numpy else TapeSteps
+    if not _is_single(objective.model) or why_not_cpu_chain(objective, data, device) is not None:
+        return TapeSteps
+    return NumpyChainSteps if why_not_numpy(objective.model, objective.prior, device) is None else WideChainSteps
 
 
 def recorded_engine(
@@ -121,7 +123,7 @@ def recorded_engine(
         if several:
             raise ValueError("One learning rate for each replica needs data in memory: (x, y), not a DataLoader.")
         return "the rows do not lie in memory" if device.type == "cuda" else f"it trains on {device.type}"
-    together = not _is_single(objective.model) and why_not_numpy_training(objective, data, device) is None
+    together = not _is_single(objective.model) and _why_not_together(objective, data, device) is None
     if not (device.type == "cuda" or several or together):
         return f"it trains on {device.type}"
     try:
@@ -137,15 +139,21 @@ def _is_single(model: nn.Module) -> bool:
     return replicas_of(model) in ((), (1,))
 
 
-def why_not_numpy_training(objective: Objective, data: Source, device: torch.device) -> str | None:
-    """Why a training is not computed by `NumpyChainSteps`; None where it is."""
+def _why_not_together(objective: Objective, data: Source, device: torch.device) -> str | None:
+    """Why several networks are not trained by `NumpyChainSteps`; None where they are."""
+    reason = why_not_cpu_chain(objective, data, device)
+    return why_not_numpy(objective.model, objective.prior, device) if reason is None else reason
+
+
+def why_not_cpu_chain(objective: Objective, data: Source, device: torch.device) -> str | None:
+    """Why a training is not computed by steps of `cpu_chain`; None where it is."""
     model, _, prior, recipe = objective
     if isinstance(data, Loader) or (isinstance(data, Rows) and not isinstance(data.y, Tensor)):
         return "the data are a DataLoader, or targets are sparse"
     x = data.x if isinstance(data, Rows) else None
     if isinstance(x, SparseRows) or (scipy.sparse.issparse(x) and not _is_single(model)):
         return "inputs are sparse, and there are replicas"
-    return "the recipe asks for compiling" if recipe.compile else why_not_numpy(model, prior, device)
+    return "the recipe asks for compiling" if recipe.compile else why_not_on_cpu(model, prior, device)
 
 
 def device_engine(
@@ -183,6 +191,6 @@ def device_engine(
     kind: type[TritonChainSteps | NumpyChainSteps | TapeSteps] = TapeSteps
     if fused or (fused is None and reason is None and on_cuda):
         kind = TritonChainSteps
-    elif fused is None and replicas > 1 and why_not_numpy_training(objective, rows, rows.y.device) is None:
+    elif fused is None and replicas > 1 and _why_not_together(objective, rows, rows.y.device) is None:
         kind = NumpyChainSteps
     return Engine(kind(objective, DevicePlan(rows, recipe, replicas, processes)))

@@ -12,15 +12,17 @@ from torch import nn
 from torchnpn.likelihoods import Likelihood
 from torchnpn.nn import kernels_of
 from torchnpn.priors import Prior
-from torchnpn.training.chain import NumpyChainSteps, TritonChainSteps, why_not_triton
+from torchnpn.training.chain import TritonChainSteps, why_not_triton
+from torchnpn.training.cpu_chain import NumpyChainSteps, WideChainSteps
 from torchnpn.training.data import Rows, as_batches
 from torchnpn.training.distributed import join
-from torchnpn.training.engine import Engine, host_steps, recorded_engine, resolve_device, why_not_numpy_training
+from torchnpn.training.engine import Engine, host_steps, recorded_engine, resolve_device, why_not_cpu_chain
 from torchnpn.training.recipe import Recipe
 from torchnpn.training.tape import Objective
 
 _ROWS = 8  # that pass through the network, to see what its layers are given
-_NUMPY, _TRITON, _GRAPH = "a Gaussian chain in numpy", "a Gaussian chain in Triton", "a CUDA graph"
+_CPU, _TRITON, _GRAPH = "a Gaussian chain on a CPU", "a Gaussian chain in Triton", "a CUDA graph"
+_KINDS = {NumpyChainSteps: "a Gaussian chain in numpy", WideChainSteps: "a Gaussian chain in torch"}
 
 
 @dataclass(frozen=True, repr=False)
@@ -57,7 +59,7 @@ def explain(
     >>> npn.explain(npn.nn.mlp([10, 50, 1], activation="tanh"), (x, y), device="cpu")
     device: cpu
     training steps: autograd, step by step
-      not a Gaussian chain in numpy: Tanh stands where a ReLU is expected
+      not a Gaussian chain on a CPU: Tanh stands where a ReLU is expected
       not a Gaussian chain in Triton: there is no CUDA device, or no Triton
     layers:
       0 Linear: fused CPU kernel
@@ -80,18 +82,18 @@ def explain(
     rows = as_batches(data, place, next((p.dtype for p in model.parameters()), torch.get_default_dtype()))
     layers = kernels_of(model, next(iter(rows.batches(_ROWS))).x)
     objective = Objective(model, likelihood, prior, recipe)
-    numpy = why_not_numpy_training(objective, rows, place)
+    on_cpu = why_not_cpu_chain(objective, rows, place)
     triton: str | None = "the rows do not lie in memory"
     if isinstance(rows, Rows):
         triton = why_not_triton(model, rows, prior, recipe, place.type == "cuda", processes)
     recorded = recorded_engine(objective, rows, place, processes)
     steps = type(recorded.stepper) if isinstance(recorded, Engine) else host_steps(objective, rows, place)
-    if steps is NumpyChainSteps:
-        engine, reasons = _NUMPY, {}
+    if steps in _KINDS:
+        engine, reasons = _KINDS[steps], {}
     elif isinstance(recorded, Engine):
         kind = _TRITON if steps is TritonChainSteps else "autograd"
         engine, reasons = f"{kind}, in {_GRAPH}" if place.type == "cuda" else kind, {_TRITON: triton}
     else:
         graph = recorded if place.type == "cuda" else None
-        engine, reasons = "autograd, step by step", {_NUMPY: numpy, _TRITON: triton, _GRAPH: graph}
+        engine, reasons = "autograd, step by step", {_CPU: on_cpu, _TRITON: triton, _GRAPH: graph}
     return Explanation(str(place), engine, {k: reason for k, reason in reasons.items() if reason is not None}, layers)

@@ -47,6 +47,10 @@ ENTRIES = {
             else ours.npn(task, EAGER, replicas=(REPLICAS,))
         ),
     ),
+    "npn-tied-replicas": Entry(
+        f"{REPLICAS} tied NPNs, each",
+        lambda task: ours.npn_on_device(task, fused=None, replicas=(REPLICAS,), posterior="tied"),
+    ),
     "dropout-10": Entry("MC dropout, 10", partial(rivals.dropout, samples=10)),
     "dropout-50": Entry("MC dropout, 50", partial(rivals.dropout, samples=50)),
     "ensemble-5": Entry("ensemble of 5", partial(rivals.ensemble, members=5)),

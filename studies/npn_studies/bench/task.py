@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse
@@ -67,17 +67,17 @@ class Task:
 
 def make_task(size: Size, device: torch.device) -> Task:
     """Random data: what is measured does not depend on their values."""
-    generator = torch.Generator().manual_seed(0)
+    drawn: dict[str, Any] = {"generator": torch.Generator(device).manual_seed(0), "device": device}
     inputs = size.sizes[0]
     count = size.batch * min(max(_BYTES // (4 * size.batch * inputs), _BATCHES[0]), _BATCHES[1])
-    rows = torch.randperm(count, generator=generator)[: size.batch].to(device)
+    rows = torch.randperm(count, **drawn)[: size.batch]
     if size.entries is None:
-        x = torch.randn(count, inputs, generator=generator).to(device)
+        x = torch.randn(count, inputs, **drawn)
         y = (
-            torch.randint(size.sizes[-1], (count,), generator=generator)
+            torch.randint(size.sizes[-1], (count,), **drawn)
             if size.has_classes
-            else torch.randn(count, size.sizes[-1], generator=generator)
-        ).to(device)
+            else torch.randn(count, size.sizes[-1], **drawn)
+        )
         return Task(size, device, x, y, rows, Rows(x, y, device=device))
     sparse = _sparse_rows(count, inputs, size.entries)
     x = torch.from_numpy(sparse.toarray()).to(device)

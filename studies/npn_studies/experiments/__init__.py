@@ -2,6 +2,8 @@
 
 from npn_studies.experiments import (
     activations,
+    active,
+    completion,
     durations,
     exposure,
     gaps,
@@ -12,8 +14,11 @@ from npn_studies.experiments import (
     mnist_size,
     mnist_size_search,
     mnist_variance,
+    odd,
+    paper,
     reconstruction,
     tabular,
+    tied,
     topics,
     topics_search,
     toy,
@@ -26,6 +31,7 @@ from npn_studies.experiments.experiment import Cell, Experiment, Options, Progre
 EXPERIMENTS: dict[str, Experiment] = {
     experiment.name: experiment
     for experiment in (
+        paper.EXPERIMENT,
         toy.EXPERIMENT,
         toy_search.EXPERIMENT,
         uci.EXPERIMENT,
@@ -41,10 +47,14 @@ EXPERIMENTS: dict[str, Experiment] = {
         reconstruction.EXPERIMENT,
         topics.EXPERIMENT,
         topics_search.EXPERIMENT,
+        completion.EXPERIMENT,
+        active.EXPERIMENT,
         tabular.EXPERIMENT,
         exposure.EXPERIMENT,
         durations.EXPERIMENT,
         gaps.EXPERIMENT,
+        odd.EXPERIMENT,
+        tied.EXPERIMENT,
     )
 }
 

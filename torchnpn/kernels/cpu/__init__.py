@@ -1,9 +1,10 @@
-"""Kernels for a CPU: one autograd function for each map, and numpy for training small chains."""
+"""Kernels for a CPU: one autograd function for each map, and training steps of small and of wide chains."""
 
 from torchnpn.kernels.cpu import linear, losses, relu, tied
 from torchnpn.kernels.cpu.chain import Array, Layer, NumpyChain, Rows
 from torchnpn.kernels.cpu.linear import gaussian_linear
 from torchnpn.kernels.cpu.losses import ClosedForm, LossGradient
+from torchnpn.kernels.cpu.wide import WideChain
 
 __all__ = [
     "Array",
@@ -12,6 +13,7 @@ __all__ = [
     "LossGradient",
     "NumpyChain",
     "Rows",
+    "WideChain",
     "gaussian_linear",
     "linear",
     "losses",

@@ -3,12 +3,15 @@
 A step of fifty hidden units computes for a tenth of a millisecond; the same calls in torch take 1.7 times as long, and
 with a tape ten times. All free numbers of network and likelihood lie in one flat array, means first, then log standard
 deviations, so that a step is a hundred calls of numpy. Replicas lie along a leading dimension of all arrays; a
-step of twenty networks takes five times as long as that of one. The formulas are those of `kernels.cpu.linear`,
-`kernels.cpu.relu` and `priors`, and tests hold them together.
+step of twenty networks takes five times as long as that of one. Where standard deviations of weights are tied, all of
+them are written out at the beginning of a step, and gradients by them summed at its end: what a product fewer saves in
+so small a network, more calls would cost. The formulas are those of `kernels.cpu.linear`, `kernels.cpu.relu` and
+`priors`, and tests hold them together.
 """
 
 from __future__ import annotations
 
+import functools
 import itertools
 import math
 from collections.abc import Callable, Sequence
@@ -28,7 +31,7 @@ class Layer(NamedTuple):
     """The free tensors of a linear layer."""
 
     W_m: Tensor  # (*replicas, out, in)
-    W_log_std: Tensor
+    W_log_std: Sequence[Tensor]  # one of that shape; or, tied, (*replicas, out, 1) and (*replicas, 1, in)
     b_m: Tensor  # (*replicas, out)
     b_log_std: Tensor
 
@@ -40,6 +43,7 @@ class Rows(NamedTuple):
     variance: Array | None
     targets: Array
     share: Array  # of each row in the loss
+    kl_weight: float | Array  # β/N of the step, or one for each replica
 
 
 class Input(NamedTuple):
@@ -96,8 +100,9 @@ class NumpyChain:
         ends = [0, *itertools.accumulate(layer.b_m.shape[-1] for layer in heads)]
         self._columns = [slice(*pair) for pair in itertools.pairwise(ends)]  # of each head, among the outputs
         means = [t for layer in layers for t in (layer.W_m, layer.b_m)]
-        self.parts = [*means, *(t for layer in layers for t in (layer.W_log_std, layer.b_log_std)), *own]
-        self._size = sum(t.numel() for t in means)
+        log_stds = [t for layer in layers for t in (*layer.W_log_std, layer.b_log_std)]
+        self.parts = [*means, *log_stds, *own]
+        self._size, self._free_stds = sum(t.numel() for t in means), sum(t.numel() for t in log_stds)
         replicas = layers[0].b_m.shape[:-1].numel()
         self.replica = np.concatenate([np.arange(p.numel()) // (p.numel() // replicas) for p in self.parts])
         self.flat = nn.Parameter(torch.cat([p.detach().reshape(-1) for p in self.parts]))
@@ -105,10 +110,15 @@ class NumpyChain:
         for parameter, view in zip(self.parts, self.flat.detach().split(self._sizes), strict=True):
             parameter.data = view.view(parameter.shape)
         shapes = [tuple(layer.W_m.shape) for layer in layers]
-        self._numbers, self._gradient = self.flat.detach().numpy(), self.flat.grad.numpy()
-        self._m, self._log_std, _ = self._split(self._numbers, shapes)
-        self._d_m, self._d_s, self._d_own = self._split(self._gradient, shapes)
         self._s, self._second, self._precision = (_Flat(np.ones(self._size, np.float32), shapes) for _ in range(3))
+        self._tied = any(len(layer.W_log_std) > 1 for layer in layers)
+        numbers, gradient = self.flat.detach().numpy(), self.flat.grad.numpy()
+        (self._m, self._log_std, _), (self._d_m, self._d_s, self._d_own) = (
+            self._split(flat, shapes) for flat in (numbers, gradient)
+        )
+        self._factors, self._d_factors = (
+            _factors(flat[self._size :], layers) if self._tied else [] for flat in (numbers, gradient)
+        )
         if isinstance(prior, float):
             self._precision.flat[:] = prior
         self.first, self.second = (torch.zeros_like(self.flat.detach()) for _ in range(2))  # Adam's averages
@@ -118,9 +128,24 @@ class NumpyChain:
         return [p.numel() for p in self.parts]
 
     def _split(self, flat: Array, shapes: Sequence[tuple[int, ...]]) -> tuple[_Flat, _Flat, Array]:
-        """Means, log standard deviations, and the likelihood's numbers."""
-        n = self._size
-        return _Flat(flat[:n], shapes), _Flat(flat[n : 2 * n], shapes), flat[2 * n :]
+        """Means, log standard deviations of all weights, and the likelihood's numbers."""
+        n, end = self._size, self._size + self._free_stds
+        log_stds = np.empty(n, np.float32) if self._tied else flat[n:end]
+        return _Flat(flat[:n], shapes), _Flat(log_stds, shapes), flat[end:]
+
+    def _fill_variances(self) -> None:
+        """s = exp(2ℓ), with ℓ_ij = ℓ_i + ℓ_j where it is tied."""
+        for (*factors, bias), whole in zip(self._factors, self._log_std.layers, strict=self._tied):
+            np.copyto(whole.W, functools.reduce(np.add, factors))
+            np.copyto(whole.b, bias)
+        np.exp(np.multiply(self._log_std.flat, 2, out=self._s.flat), out=self._s.flat)
+
+    def _sum_by_factors(self) -> None:
+        """The gradient by ℓ_i from that by ℓ_ij, and likewise by ℓ_j."""
+        for (*factors, bias), whole in zip(self._d_factors, self._d_s.layers, strict=self._tied):
+            for factor, over in zip(factors, _OTHERS[len(factors)], strict=True):
+                np.add.reduce(whole.W, over, keepdims=True, out=factor)
+            np.copyto(bias, whole.b)
 
     def release(self) -> None:
         """Give each module its own memory back."""
@@ -136,7 +161,7 @@ class NumpyChain:
 
     def gather(self, dropout: bool) -> Input:
         """The rows of the step under way; such a chain has no dropout."""
-        np.exp(np.multiply(self._log_std.flat, 2, out=self._s.flat), out=self._s.flat)
+        self._fill_variances()
         self._now = self._rows()
         return _input(self._now.mean, self._now.variance)
 
@@ -175,13 +200,9 @@ class NumpyChain:
         for k, columns in enumerate(self._columns, self.hidden):
             self._weight_gradient(k, a, g.m[..., columns], g.s[..., columns])
 
-    def finish_gradient(self, kl_weight: float | Array) -> None:
-        """Add that of kl_weight · KL, and go on from s to ℓ, where s = exp(2ℓ).
-
-        Args:
-            kl_weight: A number, or one for each replica.
-        """
-        kl_weight = self._of_numbers(kl_weight, self._size)
+    def finish_gradient(self) -> None:
+        """Add that of kl_weight · KL, and go on from s to ℓ, where s = exp(2ℓ)."""
+        kl_weight = self._of_numbers(self._now.kl_weight, self._size)
         m, s, d_m, d_s = self._m.flat, self._s.flat, self._d_m.flat, self._d_s.flat
         if self.prior is not None:
             self._learn_precision()
@@ -191,6 +212,7 @@ class NumpyChain:
         d_s *= 2
         if self.prior is not None:
             d_s -= kl_weight
+        self._sum_by_factors()
 
     def _of_numbers(self, values: float | Array, count: int | None = None) -> Any:
         """The value of its replica for each of the first numbers; what is the same for all stays a number."""
@@ -211,7 +233,7 @@ class NumpyChain:
         """½ Σ (λ (m² + s) - 1 - log λ) - Σ ℓ, the mean over replicas."""
         if self.prior is None:
             return 0.0
-        np.exp(2 * self._log_std.flat, out=self._s.flat)
+        self._fill_variances()
         self._learn_precision()
         m, s, precision = self._m.flat, self._s.flat, self._precision.flat
         terms = 0.5 * (precision * (m * m + s) - 1 - np.log(precision)) - self._log_std.flat
@@ -257,6 +279,9 @@ def _tensor(value: float | Array) -> float | Tensor:
     return value if isinstance(value, float) else torch.from_numpy(value)
 
 
+_OTHERS: dict[int, list[Any]] = {1: [()], 2: [-1, -2]}  # by how many factors a weight has: axes that each lacks
+
+
 class _View(NamedTuple):
     """One layer's part of a flat array."""
 
@@ -276,6 +301,19 @@ class _Flat:
             end = middle + math.prod(shape[:-1])
             self.layers.append(_View(flat[start:middle].reshape(shape), flat[middle:end].reshape(shape[:-1])))
             start = end
+
+
+def _factors(flat: Array, layers: Sequence[Layer]) -> list[list[Array]]:
+    """Of each layer: views of the log standard deviations of its weights, or of their factors, and of its biases."""
+    found: list[list[Array]] = []
+    start = 0
+    for layer in layers:
+        views = []
+        for part in (*layer.W_log_std, layer.b_log_std):
+            views.append(flat[start : start + part.numel()].reshape(part.shape))
+            start += part.numel()
+        found.append(views)
+    return found
 
 
 def _input(mean: Array, variance: Array | None) -> Input:

@@ -23,6 +23,7 @@ import torch
 from torch import Tensor
 
 from torchnpn.finite import cast, entering, exp, finite
+from torchnpn.kernels.cpu.products import add_product_, product
 from torchnpn.maps import careful_linear, check_linear, saturated_sum
 from torchnpn.moments import Moments
 
@@ -30,7 +31,8 @@ from torchnpn.moments import Moments
 def linear(a: Moments, W: Moments, b: Moments | None = None) -> Moments:
     """See `maps.linear`."""
     check_linear(a, W, b)
-    return Moments(*_Linear.apply(*_input(a), *W, *(b or (None, None)), None))
+    arguments = *_input(a), *W, *(b or (None, None))
+    return Moments(*(_Linear.apply(*arguments, None) if torch.is_grad_enabled() else forward(*arguments)))
 
 
 def gaussian_linear(
@@ -94,9 +96,9 @@ def forward(
 ) -> tuple[Tensor, Tensor]:
     """o_m and o_s; by `careful_linear` where a sum of products overflows."""
     q = a_m * a_m if a_s is None else torch.addcmul(a_s, a_m, a_m)
-    o_m, o_s = _product(b_m, a_m, W_m), _product(b_s, q, W_s)
+    o_m, o_s = product(a_m, W_m, b_m), product(q, W_s, b_s)
     if a_s is not None:
-        o_s.addmm_(a_s, squared(W_m).T)
+        add_product_(o_s, a_s, squared(W_m))
     if careful_linear.are_finite(o_m, o_s):
         return o_m, o_s
     if not careful_linear.can_help(a_m, a_s, W_m, W_s):
@@ -133,16 +135,23 @@ def _backward(
     need_m, need_s, need_W_m, need_W_s, need_b_m, need_b_s = needs
     d_m = d_s = d_W_m = d_W_s = None
     if need_W_s:
-        d_W_s = g_s.T @ (a_m * a_m if a_s is None else torch.addcmul(a_s, a_m, a_m))
+        d_W_s = product(g_s.T, (a_m * a_m if a_s is None else torch.addcmul(a_s, a_m, a_m)).T)
     if need_W_m:
-        d_W_m = g_m.T @ a_m if a_s is None else (g_s.T @ a_s).mul_(W_m).mul_(2).addmm_(g_m.T, a_m)
+        d_W_m = by_W_m(a_m, a_s, W_m, g_m, g_s)
     if need_m or need_s:
-        v = g_s @ W_s
+        v = product(g_s, W_s.T)
         if need_m:
-            d_m = (v * a_m).mul_(2).addmm_(g_m, W_m)
+            d_m = add_product_((v * a_m).mul_(2), g_m, W_m.T)
         if need_s:
-            d_s = v.addmm_(g_s, squared(W_m))
+            d_s = add_product_(v, g_s, squared(W_m).T)
     return d_m, d_s, d_W_m, d_W_s, g_m.sum(0) if need_b_m else None, g_s.sum(0) if need_b_s else None
+
+
+def by_W_m(a_m: Tensor, a_s: Tensor | None, W_m: Tensor, g_m: Tensor, g_s: Tensor) -> Tensor:
+    """∂W_m = g_mᵀ a_m + 2 W_m ∘ (g_sᵀ a_s)."""
+    if a_s is None:
+        return product(g_m.T, a_m.T)
+    return add_product_(product(g_s.T, a_s.T).mul_(W_m).mul_(2), g_m.T, a_m.T)
 
 
 def backward_with_graph(known: Tensors, needs: tuple[bool, ...]) -> Tensors:
@@ -168,10 +177,6 @@ def _backward_with_graph(
 def squared(W: Tensor) -> Tensor:
     """W², in memory for a moment."""
     return torch.mul(W.detach(), W.detach(), out=_scratch(W))
-
-
-def _product(b: Tensor | None, x: Tensor, W: Tensor) -> Tensor:
-    return x @ W.T if b is None else torch.addmm(b, x, W.T)
 
 
 _local = threading.local()  # one buffer a thread: fresh memory as large as the weights costs more than filling it

@@ -19,13 +19,17 @@ from torchnpn.moments import Moments
 def relu(o: Moments) -> Moments:
     """See `maps.relu`."""
     check_moments("relu", o)
-    return Moments(*_ReLU.apply(*o))
+    if torch.is_grad_enabled():
+        return Moments(*_ReLU.apply(*o))
+    assert o.variance is not None  # or there is no kernel
+    mean, variance, _ = forward(o.mean, o.variance, learning=False)
+    return Moments(mean, variance)
 
 
 class _ReLU(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, m: Tensor, s: Tensor) -> tuple[Tensor, Tensor]:
-        mean, variance, known = forward(m, s)
+        mean, variance, known = forward(m, s, learning=any(ctx.needs_input_grad))
         ctx.save_for_backward(m, s, *known)
         return mean, variance
 
@@ -39,43 +43,60 @@ class _ReLU(torch.autograd.Function):
         return finite(g_m * m_m + finite(g_s * s_m)), finite(finite(g_m * m_s) + g_s * s_s)
 
 
-def forward(m: Tensor, s: Tensor) -> tuple[Tensor, Tensor, tuple[Tensor, ...]]:
-    """Mean and variance, and what `backward` wants to know."""
-    h, std = normal.standardise(m, s)
+def forward(m: Tensor, s: Tensor, learning: bool = True) -> tuple[Tensor, Tensor, tuple[Tensor, ...]]:
+    """Mean and variance; and, for `backward`, what they change by.
+
+    With P the probability of x > 0 and φ, A, B as in `maps.normal`, at k = |h|, h = m/√s:
+
+        a_m = max(0, m) + √s φA,    a_s = s (φB - (φA)² + [h > 0] (1 - 2 Q)),    Q = φ (B + k A).
+    """
+    std = s.sqrt()
+    h = (m / std.clamp_min(_SMALLEST)).clamp_(-1e4, 1e4)
     pdf = normal.pdf(h)
     k = h.abs()
     u, w = _tails(k)
     u.mul_(pdf)  # φ A
     w.mul_(pdf)  # φ B
-    tail = torch.addcmul(w, k, u)  # the smaller of P(x > 0), P(x < 0)
     positive = select.step(h)
-    variance = w.addcmul_(u, u, value=-1).add_(positive).addcmul_(positive, tail, value=-2).mul_(s)
+    tail = k.mul_(u).add_(w)  # Q, the smaller of P(x > 0), P(x < 0)
+    outside = (positive * tail).mul_(-2).add_(positive)  # [h > 0] (1 - 2 Q)
+    variance = w.addcmul_(u, u, value=-1).add_(outside).mul_(s)
     mean = torch.relu(m).addcmul_(std, u)
-    return mean, variance, (mean, h, std, pdf, u, tail, positive)
+    if not learning:
+        return mean, variance, ()
+    above = tail.add_(outside)  # P
+    curve = h.clamp_min_(0).add_(u).mul_(pdf)  # ∂a_s/∂s = P - φ (max(0, h) + φA)
+    torch.sub(above, curve, out=curve)
+    slope = pdf.div_(std.clamp_min(_SMALLEST)).mul_(select.step(std))  # 2 ∂a_m/∂s; 0 by definition at s = 0
+    return mean, variance, (mean, above, slope, curve)
 
 
 def backward(known: Sequence[Tensor], g_m: Tensor, g_s: Tensor) -> tuple[Tensor, Tensor]:
-    """Gradients by m and s, from those by the mean and the variance."""
-    mean, h, std, pdf, u, tail, positive = known
-    above = torch.addcmul(tail, positive, tail, value=-2).add_(positive)
-    slope = pdf / std.clamp_min(torch.finfo(std.dtype).tiny ** 0.5)  # 2 ∂a_m/∂s; 0 by definition at s = 0
-    slope.mul_(select.step(std))
-    by_m = (g_m * above).addcmul_((1 - above).mul_(mean), g_s, value=2)
-    by_s = above.addcmul_(torch.relu(h).add_(u), pdf, value=-1).mul_(g_s).addcmul_(g_m, slope, value=0.5)
+    """Gradients by m and s, from those by the mean and the variance; ∂a_s/∂m = 2 a_m (1 - P)."""
+    mean, above, slope, curve = known
+    by_m = (1 - above).mul_(mean).mul_(g_s).mul_(2).addcmul_(g_m, above)
+    by_s = (g_s * curve).addcmul_(g_m, slope, value=0.5)
     return by_m.clamp_(-_LARGEST, _LARGEST), by_s.clamp_(-_LARGEST, _LARGEST)
 
 
 _LARGEST = torch.finfo(torch.float32).max
-_COEFFICIENTS = torch.tensor([normal.A32, normal.B32]).T.contiguous().unbind()  # lowest power first, each (2,)
+_SMALLEST = torch.finfo(torch.float32).tiny ** 0.5
+_A, _B = (torch.tensor(numbers).unbind() for numbers in (normal.A32, normal.B32))
 
 
 def _tails(k: Tensor) -> tuple[Tensor, Tensor]:
-    """`normal.tails` in float32, both polynomials in one Horner's scheme."""
+    """`normal.tails` in float32."""
     t = (k * 0.3).add_(1.0).reciprocal_()
     x = (t * 2.0).sub_(1.0)
-    *lower, last, first = (c.view(2, *[1] * k.dim()) for c in _COEFFICIENTS)
-    value = torch.addcmul(last, first, x)
+    a, b = (_polynomial(coefficients, x) for coefficients in (_A, _B))
+    square = torch.mul(t, t, out=x)
+    return a.mul_(square), b.mul_(square).mul_(t)
+
+
+def _polynomial(coefficients: Sequence[Tensor], x: Tensor) -> Tensor:
+    """Horner's scheme, lowest power first."""
+    *lower, last, first = coefficients
+    value = (x * first).add_(last)
     for coefficient in reversed(lower):
         torch.addcmul(coefficient, value, x, out=value)
-    value.mul_(t * t)
-    return value[0], value[1].mul_(t)
+    return value

@@ -21,6 +21,7 @@ from torch import Tensor
 
 from torchnpn.finite import entering, finite
 from torchnpn.kernels.cpu import linear as mean_field
+from torchnpn.kernels.cpu.products import add_product_, product
 from torchnpn.maps import careful_linear, check_linear, saturated_sum
 from torchnpn.moments import Moments, TiedMoments
 
@@ -31,7 +32,8 @@ def linear(a: Moments, W: TiedMoments, b: Moments | None = None) -> Moments:
     """See `maps.linear`."""
     check_linear(a, W, b)
     a_s = None if a.variance is None else a.variance.expand_as(a.mean)
-    return Moments(*_Linear.apply(a.mean, a_s, *W, *(b or (None, None))))
+    arguments = a.mean, a_s, *W, *(b or (None, None))
+    return Moments(*(_Linear.apply(*arguments) if torch.is_grad_enabled() else forward(*arguments)))
 
 
 class _Linear(torch.autograd.Function):
@@ -53,11 +55,11 @@ def forward(
     a_m: Tensor, a_s: Tensor | None, W_m: Tensor, r: Tensor, c: Tensor, b_m: Tensor | None, b_s: Tensor | None
 ) -> tuple[Tensor, Tensor]:
     """o_m and o_s; by `careful_linear` where a sum of products overflows."""
-    o_m = a_m @ W_m.T if b_m is None else torch.addmm(b_m, a_m, W_m.T)
+    o_m = product(a_m, W_m, b_m)
     t = _second(a_m, a_s) @ c.T
     o_s = t @ r.T if b_s is None else torch.addmm(b_s, t, r.T)
     if a_s is not None:
-        o_s.addmm_(a_s, mean_field.squared(W_m).T)
+        add_product_(o_s, a_s, mean_field.squared(W_m))
     if careful_linear.are_finite(o_m, o_s) or not careful_linear.can_help(a_m, a_s, W_m, r, c):
         return o_m, o_s
     o = careful_linear.linear(Moments(a_m, a_s), Moments(W_m, finite(r * c)))
@@ -82,13 +84,13 @@ def _backward(
     d_m = d_s = d_W_m = None
     q, v = _second(a_m, a_s), g_s @ r
     if needs[2]:
-        d_W_m = g_m.T @ a_m if a_s is None else (g_s.T @ a_s).mul_(W_m).mul_(2).addmm_(g_m.T, a_m)
+        d_W_m = mean_field.by_W_m(a_m, a_s, W_m, g_m, g_s)
     if needs[0] or needs[1]:
         by_q = v * c
         if needs[0]:
-            d_m = (by_q * a_m).mul_(2).addmm_(g_m, W_m)
+            d_m = add_product_((by_q * a_m).mul_(2), g_m, W_m.T)
         if needs[1]:
-            d_s = by_q.addmm_(g_s, mean_field.squared(W_m))
+            d_s = add_product_(by_q, g_s, mean_field.squared(W_m).T)
     return d_m, d_s, d_W_m, g_s.T @ (q @ c.T), v.T @ q, g_m.sum(0), g_s.sum(0)
 
 
