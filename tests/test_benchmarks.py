@@ -18,6 +18,7 @@ for rival in ("scoringrules", "ngboost"):  # which only the environment of `make
 from benchmarks import (  # noqa: E402
     device_kernels,
     estimators,
+    exported,
     gpu_profile,
     gpu_training,
     large_table,
@@ -32,6 +33,7 @@ STUDIES = {
     "estimators.py": estimators,
     "missing.py": missing,
     "large_table.py": large_table,
+    "exported.py": exported,
 }
 PRESENT = {info.name for info in npn.datasets.available() if info.present}
 ONE = np.ones(1)
@@ -241,6 +243,17 @@ def test_record_of_missing_cells():
     record = recorded(missing)
     check_missing(record, missing.SPLITS)
     assert record["configuration"]["epochs"] is None
+
+
+def test_record_of_exported_files():
+    """All models that are asked for, and no larger errors than the page on deployment promises."""
+    record = recorded(exported)
+    assert len(record["models"]) == 6 + len(exported.FAMILIES)
+    bounds = {"mean": 1e-5, "variance": 1e-5, "quantiles": 1e-3, "probabilities": 1e-5, "export_s": 20}
+    for row in record["models"]:
+        assert all(row[key] <= most for key, most in bounds.items() if key in row)
+    measured = {(row["units"], row["rows"]) for row in record["ratios"]}
+    assert measured == {(units, rows) for units in exported.SIZES for rows in exported.BATCHES}
 
 
 @pytest.mark.parametrize("script", STUDIES)
