@@ -16,7 +16,7 @@ from typer.testing import CliRunner
 import torchnpn as npn
 from torchnpn.cli.app import app
 from torchnpn.columns import Date, Times
-from torchnpn.exporting import Encode
+from torchnpn.exporting.rows import Encode
 from torchnpn.tables import TableModel
 
 LEVELS = (0.05, 0.5, 0.95)

@@ -3,6 +3,3 @@
 from torchnpn.exporting.files import export
 
 __all__ = ["export"]
-
-# For tests:
-from torchnpn.exporting.rows import Encode as Encode
