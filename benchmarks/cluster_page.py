@@ -72,7 +72,7 @@ def kills(record: dict[str, Any]) -> str:
             what = f"a worker killed after {', '.join(str(kill['epochs']) for kill in one['kills'])} epochs"
         if "cuts" in one:
             torn = sum(cut["half-written files"] for cut in one["cuts"])
-            what = f"the job killed {len(one['cuts'])} times in a checkpoint, {torn} of them half-written"
+            what = f"the job killed as it wrote a checkpoint, which {torn} times was left half-written"
         apart = one["largest difference of predictions"]
         rows.append([what, *(f"{number:.6g}" for number in one["figures"].values()), f"{apart:g}"])
     head = ["", *record["trainings"][0]["figures"], "largest difference of predictions"]

@@ -15,6 +15,7 @@ import signal
 import subprocess
 import sys
 import time
+import zlib
 from pathlib import Path
 from typing import Any
 
@@ -74,16 +75,18 @@ def kill_workers(folder: Path, model: Path, rng: random.Random) -> list[dict[str
 def cut_writes(folder: Path, model: Path) -> list[dict[str, int]]:
     """Kill all processes while a checkpoint is half-written; the epochs before, and in the file that is left."""
     cuts, checkpoint = list[dict[str, int]](), Path(f"{model}.checkpoint")
+    begins = f".npn-{zlib.crc32(checkpoint.name.encode()):08x}-"  # the name of a file that will be the checkpoint
     while sum(one["half-written files"] for one in cuts) < CUT_WRITES:  # now and then a write is over too soon
         job, before = started(folder, model), epochs_in(checkpoint)
+        while not (found := workers(job)):
+            time.sleep(0.1)
         while job.poll() is None:
-            found = [*workers(job), job.pid]
-            if any(one.name.endswith(".tmp") for one in os.scandir(model.parent)):
-                for pid in found:
+            if any(one.name.startswith(begins) for one in os.scandir(model.parent)):
+                for pid in (*found, job.pid):
                     os.kill(pid, signal.SIGKILL)
                 job.wait()
         assert job.returncode == -signal.SIGKILL, "the job ended before it was caught"
-        left = [one for one in model.parent.iterdir() if one.suffix == ".tmp"]
+        left = [*model.parent.glob(f"{begins}*")]
         cuts.append({"before": before, "after": epochs_in(checkpoint), "half-written files": len(left)})
         print("cut", cuts[-1], flush=True)
         assert cuts[-1]["after"] >= before

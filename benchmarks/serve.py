@@ -181,7 +181,10 @@ def render(record: dict[str, Any]) -> str:
         f"huge, slow and rude ones. Wrong answers: {soak['wrong']}. Resident memory was {size['second_fifth']:g} MB in "
         f"the second fifth of the time, {size['last_fifth']:g} MB in the last, and {size['most']:g} MB at most."
     )
-    return f"{summaries.table(head, rows, words=1)}\n\n{words}"
+    loads, cores = [run["load_before"] for run in record["load"]["runs"]], record["load"]["cores"]
+    busy = f"Before the runs the load average of the machine was {min(loads):g} to {max(loads):g} on {cores} cores"
+    busy += ": other work took most of it, and the figures say little of a quiet one." if min(loads) > cores else "."
+    return f"{summaries.table(head, rows, words=1)}\n\n{busy}\n\n{words}"
 
 
 def with_table(page: str, record: dict[str, Any]) -> str:

@@ -115,7 +115,8 @@ def _draw(ax: Axes, grid: Array, values: Array, colour: str) -> None:
 
 def _draw_parts(ax: Axes, grid: Array, epistemic: Array, aleatoric: Array, theme: Theme) -> list[Artist]:
     """Three curves; the entries of the legend."""
-    total, found = np.hypot(epistemic, aleatoric), list[Artist]()
+    total = np.hypot(epistemic, aleatoric)
+    found: list[Artist] = []
     for values, colour, name in (
         (total, theme.ink, "total std"),
         (aleatoric, theme.series[1], "noise (aleatoric)"),

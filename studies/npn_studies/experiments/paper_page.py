@@ -179,7 +179,7 @@ def _figures(record: Record, found: Records) -> Iterator[Row]:
         "falls",
         bins_told(best["paper"]) if best else NOT_RUN,
         groups,
-        "The printed variance of a sigmoid is up to 0.027 for a certain input: most of what the bins sort is the mean.",
+        "A sigmoid's variance as printed is up to 0.027 where its input has none; what that alone sorts stands below.",
     )
     if "reconstruction" in found:
         means, stds = spread(found)
