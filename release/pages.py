@@ -15,7 +15,7 @@ def versions(record: dict[str, Any]) -> str:
     bounds = {"python": "3.11", **record["bounds"]}
     rows = [f"| {name} | {bounds[name]} | {lowest[name]} | {newest[name]} |" for name in newest]
     head = "| package | lowest by `pyproject.toml` | lowest that was used | newest that was used |\n|---|---|---|---|"
-    return "\n".join([head, *rows, "", f"{record['date']}."])
+    return "\n".join([f"What it had on {record['date']}:", "", head, *rows])
 
 
 def runtime(record: dict[str, Any]) -> str:
