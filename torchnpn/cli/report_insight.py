@@ -51,8 +51,8 @@ def _values(column: Column, cells: Array) -> tuple[Array, Array] | None:
     first = first[~np.isnan(first)]
     if not len(first) or first.min() == first.max() or (isinstance(column, Date) and not column.has_days):
         return None
-    different, ends = np.unique(first), np.quantile(first, [0.01, 0.99])
-    grid = different if len(different) <= _POINTS else np.linspace(*ends, _POINTS)
+    different, (low, high) = np.unique(first), np.quantile(first, [0.01, 0.99])
+    grid = different if len(different) <= _POINTS else np.linspace(low, high, _POINTS)
     if isinstance(column, Number):
         return grid + column.origin, grid[:, None]
     assert isinstance(column, Date)
