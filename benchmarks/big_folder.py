@@ -1,16 +1,15 @@
 """A folder larger than memory: `npn fit` and `npn predict` beside reading its files alone, in rows a second and memory.
 
-`python benchmarks/big_folder.py FOLDER ROWS STEP…` with steps of make, read, fit1 (one process on one core), fit, fit2
-(two processes, by torchrun), predict and delete. Beside the time on the clock there are the CPU seconds of all
-processes of a step and the load of the machine, since it may have other work. Adds to studies/results/big_folder.json,
-under the number of rows.
+`python benchmarks/big_folder.py FOLDER ROWS STEP…`, with steps of make, read, survey (the first reading of `npn fit`:
+what columns hold), fit1 (one process on one core), fit, fit2 (two processes, by torchrun), predict and delete; fit@9,9
+has such hidden layers. Beside the time on the clock there are the CPU seconds of all processes of a step and the load
+of the machine, since it may have other work. Adds to studies/results/big_folder.json, under the number of rows.
 """
 
 from __future__ import annotations
 
 import json
 import os
-import platform
 import shutil
 import subprocess
 import sys
@@ -22,7 +21,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 COLUMNS, FILE_ROWS, GROUP_ROWS = 20, 1_000_000, 250_000
-RECORD = Path(__file__).parents[1] / "studies" / "results" / "big_folder.json"
+ROOT = Path(__file__).resolve().parent.parent
+RECORD = ROOT / "studies" / "results" / "big_folder.json"
 SETTINGS = ["--epochs", "1", "--device", "cpu", "--no-report"]  # the default network, one pass
 
 
@@ -45,13 +45,22 @@ def read(folder: Path) -> None:
                 assert batch.num_columns == COLUMNS
 
 
+def survey(folder: Path) -> None:
+    """What the columns hold."""
+    from torchnpn import table_files
+
+    assert table_files.survey(table_files.open_folder(folder)).rows
+
+
 def command(step: str, folder: Path) -> list[str]:
     """What a step runs."""
     model, npn = folder.with_suffix(".npn"), ["-m", "torchnpn"]
     fit = [*npn, "fit", str(folder), "-t", "y", "-o", str(model), *SETTINGS]
-    match step:
-        case "read":
-            return [sys.executable, __file__, str(folder), "0", "only-read"]
+    name, _, hidden = step.partition("@")
+    fit += ["--hidden", hidden] if hidden else []
+    match name:
+        case "read" | "survey":
+            return [sys.executable, __file__, str(folder), "0", f"only-{step}"]
         case "fit1":
             return ["taskset", "-c", "0", sys.executable, *fit]
         case "fit":
@@ -61,7 +70,7 @@ def command(step: str, folder: Path) -> list[str]:
         case "predict":
             out = str(folder.with_suffix(".predicted"))
             return [sys.executable, *npn, "predict", str(model), str(folder), "-o", out, "--bare", "--workers", "2"]
-    raise ValueError(f"expected make, read, fit1, fit, fit2, predict or delete, got {step!r}")
+    raise ValueError(f"expected make, read, survey, fit1, fit, fit2, predict or delete, got {step!r}")
 
 
 def measured(step: str, folder: Path, rows: int) -> dict[str, float]:
@@ -88,6 +97,8 @@ def main(folder: Path, rows: int, steps: list[str]) -> None:
         match step:
             case "only-read":
                 read(folder)
+            case "only-survey":
+                survey(folder)
             case "make":
                 make(folder, rows)
             case "delete":
@@ -101,10 +112,13 @@ def main(folder: Path, rows: int, steps: list[str]) -> None:
 
 def note(rows: int, step: str, about: dict[str, int], found: dict[str, float]) -> None:
     """Add a step to the record."""
+    sys.path.insert(0, str(ROOT))
+    from benchmarks import records  # brings torch, which reading should not pay for
+
     record = json.loads(RECORD.read_text()) if RECORD.exists() else {"runs": {}}
-    record |= {"columns": COLUMNS, "settings": SETTINGS, "machine": f"{platform.machine()}, {os.cpu_count()} CPUs"}
+    record |= {"columns": COLUMNS, "settings": SETTINGS, "CPUs": os.cpu_count(), **records.circumstances()}
     record["runs"][str(rows)] = {**record["runs"].get(str(rows), {}), **about, step: found}
-    RECORD.write_text(json.dumps(record, indent=1) + "\n")
+    records.write_json(RECORD, record)
 
 
 if __name__ == "__main__":

@@ -14,6 +14,7 @@ import subprocess
 import sys
 import sysconfig
 import time
+import urllib.error
 import urllib.request
 from collections.abc import Callable
 from importlib.metadata import PackageNotFoundError, version
@@ -60,8 +61,6 @@ def studies(folder: Path) -> str:
 
 def command_line(folder: Path) -> str:
     """A table from fit to predictions, to an ONNX file for the runtime, and by a server."""
-    import torchnpn as npn
-
     write_table(folder / "houses.csv", 400, seed=0)
     write_table(folder / "new.csv", 50, seed=1)
     model, page = folder / "houses.npn", folder / "houses.html"
@@ -70,7 +69,7 @@ def command_line(folder: Path) -> str:
     assert "price" in command("npn", "info", model)
     assert "--target" in command("npn", "fit", "--help")
     command("npn", "predict", model, folder / "new.csv", "-o", folder / "expected.csv")
-    npn.export(npn.load(model), folder / "houses.onnx")
+    command("npn", "export", model, "-o", folder / "houses.onnx")
     return f"npn fit, info, predict, export; a server answers {served(model)}"
 
 
@@ -82,10 +81,12 @@ def served(model: Path) -> str:
     row = json.dumps({"area": 80, "district": "North", "built": "1999-05-01"}).encode()
     request = urllib.request.Request(f"http://127.0.0.1:{port}/predict", row, {"content-type": "application/json"})
     try:
-        for _ in range(300):
+        for _ in range(1_500):  # five minutes: machines are busy
             try:
                 with urllib.request.urlopen(request, timeout=30) as answer:
                     return answer.read(60).decode()
+            except urllib.error.HTTPError as refused:
+                raise SystemExit(f"npn serve refuses: {refused.read().decode()}") from None
             except OSError:
                 assert process.poll() is None, "npn serve has ended"
                 time.sleep(0.2)

@@ -30,7 +30,7 @@ LAYERS = (  # from the bottom up; a module imports from layers below its own
     ("logistic",),
     ("documents", "links"),
     ("tables",),
-    ("export",),
+    ("exporting",),
     ("serve",),
     ("demo",),
     ("cli",),
@@ -41,7 +41,7 @@ LEAVES = {"datasets", "metrics", "plots", "report", "table_files"}  # know array
 FLOOR = {"_cuda", "_files", "_text", "_torch", "censoring"}  # know nothing of the package; anything may use them
 FREE = {"io"}  # may use anything but the demo
 STUDIES = {"demo"}  # only the command imports it
-USE_PUBLIC_API = {"demo", "export", "serve", "cli"}  # may write `import torchnpn as npn`
+USE_PUBLIC_API = {"demo", "exporting", "serve", "cli"}  # may write `import torchnpn as npn`
 
 PACKAGES = ("torchnpn", "npn_studies")
 Sources = Mapping[str, str]  # dotted module name -> source text

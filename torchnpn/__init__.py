@@ -29,7 +29,7 @@ if TYPE_CHECKING:
         Pipeline,
         Predictive,
     )
-    from torchnpn.export import export
+    from torchnpn.exporting import export
     from torchnpn.io import load, save
     from torchnpn.links import LinkPredictor
     from torchnpn.logistic import BayesianLogisticRegression
@@ -75,7 +75,7 @@ _HOMES = {  # of the names that are not modules
     "censoring": ("censored", "interval_censored"),
     "documents": ("DocumentAutoencoder",),
     "estimators": ("NPNAutoencoder", "NPNClassifier", "NPNRegressor", "Pipeline", "Predictive"),
-    "export": ("export",),
+    "exporting": ("export",),
     "io": ("load", "save"),
     "links": ("LinkPredictor",),
     "logistic": ("BayesianLogisticRegression",),

@@ -103,6 +103,9 @@ def found() -> dict:
 IN_PARTS = {name for name, one in EXPERIMENTS.items() if one.in_parts}
 
 
+CURVE = next(claim for claim in claims.CLAIMS if claim.text.startswith("Most of the curve"))
+
+
 def test_every_claim_has_a_verdict_and_the_summary_ten_lines():
     shown = found()
     words = [claim.verdict(shown).word for claim in claims.CLAIMS]
@@ -115,10 +118,10 @@ def test_a_verdict_follows_the_record():
     """With the figures of both methods exchanged, the claim no longer holds."""
     shown = found()
     toy = shown["toy"]
-    assert claims.CLAIMS[2].verdict(shown).word == HOLDS
+    assert CURVE.verdict(shown).word == HOLDS
     narrow = {**toy["cells"]["npn"]["figures"], "held_inside": [0.5] * 5}
     cells = {**toy["cells"], "npn": {**toy["cells"]["npn"], "figures": narrow}}
-    assert claims.CLAIMS[2].verdict({**shown, "toy": {**toy, "cells": cells}}).word == NOT
+    assert CURVE.verdict({**shown, "toy": {**toy, "cells": cells}}).word == NOT
 
 
 def test_the_page_says_what_was_not_run():

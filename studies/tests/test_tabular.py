@@ -327,6 +327,10 @@ def test_the_page_says_what_the_record_says(record):
     assert "| linear | 2 | 100% of 2 | 100% of 1 | 90.0% | 1 |" in text
     assert "| CatBoost | 3.00 | 3.00 (mcycle) | – | 0.00% | 90.0% | – |" in text  # a share, and few rows
     assert "| iris | classes | **1.050 ± 0.050** |" in text and "nan" not in text
+    assert "behind the best" in text and "- iris, NLL" not in text  # NPN is the best of both
+    for cell in ("npn/iris", "npn/mcycle"):
+        record["cells"][cell]["figures"]["nll"] = [3.0, 3.0]
+    assert "- iris, NLL 3.00 against 2.05 (deep ensemble of 5)." in tabular_page.page(record, {})
     assert tabular_page.section(record).endswith("and how it was done: [On real tables](tables.md).")
 
 

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import numpy as np
 import torch
+from torch.distributed.fsdp import fully_shard
 from torch.utils.data import DataLoader, DistributedSampler, TensorDataset
 
 import torchnpn as npn
@@ -95,6 +96,24 @@ def of_loader(processes: Processes):
     return figures(net, history)
 
 
+def of_a_loop_of_ones_own(processes: Processes):
+    """Without `train`: torch's FSDP2 deals out the weights, and sums the gradients."""
+    make, y, outputs = TARGETS["regression"]
+    net, likelihood = network("tape", outputs), make()
+    if processes.connected:
+        for module in [*(one for one in net if [*one.parameters()]), net]:
+            fully_shard(module)
+    optimizer = torch.optim.Adam([*net.parameters()], 1e-2)
+    rows = torch.arange(ROWS)[processes.part(ROWS)]
+    for _ in range(5):
+        optimizer.zero_grad()
+        losses = likelihood.loss(net(X[rows]), y[rows])
+        (losses.sum() * processes.count / ROWS).backward()  # FSDP2 takes the mean over processes
+        optimizer.step()
+    with torch.no_grad():
+        return {"mean": net(X).mean.numpy(), "variance": net(X).variance.numpy()}
+
+
 def of_estimators():
     """The default mixture, and members of an ensemble."""
     X_, y = X.numpy(), TARGETS["regression"][1].numpy().ravel()
@@ -121,6 +140,8 @@ def results(cases: list[str]) -> dict[str, np.ndarray]:
                 one = of_replicas(engine)
             case ["killed", *path]:
                 one = killed("-".join(path))
+            case ["sharded"]:
+                one = of_a_loop_of_ones_own(join())
             case ["estimators"]:
                 one = of_estimators()
             case ["folder", *path]:

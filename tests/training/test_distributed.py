@@ -21,7 +21,7 @@ TESTS = Path(__file__).parents[1]
 CASES = [
     *("-".join(case) for case in product(ranks.ENGINES, ranks.TARGETS)),
     *("-".join([*case, "weighted"]) for case in product(ranks.ENGINES, ranks.TARGETS)),
-    "replicas-chain", "loader", "estimators",
+    "replicas-chain", "loader", "sharded", "estimators",
 ]  # fmt: skip
 
 
@@ -83,6 +83,8 @@ def test_one_process_joins_nobody():
         training.join("ddp")
     with pytest.raises(ValueError, match="'auto', 'ddp'"):
         training.join("both")
+    with pytest.raises(ValueError, match=r"'fsdp'\. To shard weights"):
+        training.join("fsdp")
 
 
 def test_processes_with_other_rows_are_told(monkeypatch):

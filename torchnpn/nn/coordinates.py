@@ -197,7 +197,7 @@ def _natural_gaussian(positivity: Positivity) -> Coordinates:
         return Moments(clamped(eta_1 * s), s)
 
     def free(x: Moments) -> tuple[Tensor, ...]:
-        return clamped(x.mean / x.variance), positivity.inverse(0.5 / x.variance)  # type: ignore[operator]
+        return clamped(x.mean / x.variance), positivity.inverse(0.5 / x.variance)  # type: ignore[operator, arg-type]
 
     return Coordinates(("natural_1", "natural_2"), moments, free)
 

@@ -100,10 +100,10 @@ class CpuChainSteps(ChainSteps):
         if scipy.sparse.issparse(x):
             x = torch.from_numpy(x.toarray())
         mean, variance = x if isinstance(x, Moments) else (x, None)
-        variance = None if variance is None else variance.expand_as(mean).numpy()
+        known = None if variance is None else variance.expand_as(mean).numpy()
         kl_weight = self.plan.kl_per_row
         kl_weight = kl_weight if isinstance(kl_weight, float) else np.asarray(kl_weight)
-        return cpu.Rows(mean.numpy(), variance, batch.y.numpy(), share.numpy(), kl_weight)
+        return cpu.Rows(mean.numpy(), known, batch.y.numpy(), share.numpy(), kl_weight)
 
     def step(self) -> None:
         with np.errstate(all="ignore"):  # a training that diverges is told from what it leaves, once an epoch

@@ -125,7 +125,10 @@ def join(strategy: str = "auto") -> Processes:
         ValueError: If there is no such strategy, or no other process to be found.
     """
     if strategy not in STRATEGIES:
-        raise ValueError(f"strategy expects one of {', '.join(map(repr, STRATEGIES))}, got {strategy!r:.80}.")
+        raise ValueError(
+            f"strategy expects one of {', '.join(map(repr, STRATEGIES))}, got {strategy!r:.80}. To shard weights "
+            "too many for one device, put torch's fully_shard around the layers in a training loop of your own."
+        )
     if strategy == "alone" or _alone.get() or not dist.is_available():
         return ALONE
     if not dist.is_initialized():

@@ -147,9 +147,8 @@ def _of_sizes(search: Record) -> str:
     return "\n\n".join(
         [
             table(head, lines),
-            "Steps are the same for all. Dropout alone was searched without an adversary, the NPN with one for 18 of "
-            "its "
-            "settings. Without any adversary, by the search's own validation images:",
+            "Steps are the same for all. Dropout alone was searched without an adversary, the NPN with one for 18 "
+            "of its settings. Without any adversary, by the search's own validation images:",
             without_adversary(search),
         ]
     )

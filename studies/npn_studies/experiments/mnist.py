@@ -109,21 +109,18 @@ def section(record: Record) -> str:
     seeds = len(found["npn"]["error"])
     return "\n\n".join(
         [
-            f"784-800-800-10 (or 1,600), 50,000 images to train on, all 10,000 test images; means over {seeds} seeds. "
-            "Settings come from searches on the 10,000 images between (`mnist_search`), by error + 10 NLL. How many "
-            "settings were tried, and for how long, differs from row to row, and not every row has the first of its "
-            "search: [Budgets](#budgets). All learn by Adam for 50 to 200 epochs; the NPN has a prior of precision "
-            "3,000 "
-            "with a thousandth of its KL. The paper's networks learn by AdaDelta for 2,000 epochs with precision 1e-4, "
-            "and "
-            "its gamma network (1.27 %) is another than ours: [The paper to the letter](paper.md). Adversarial "
-            "training moves each image, before it is learnt from, against its label by a "
-            "distance that was searched too (Goodfellow et al. 2015); the paper does not use it, and rows that do not "
-            f"name it have settings that were searched without. All {seeds} networks of a method train at once on one "
-            "device, "
-            "and the seconds are the time of that training, with its start, divided by epochs and networks: one "
-            "network alone takes longer. The paper's seconds are Matlab's for the NPN and C++'s for dark knowledge, on "
-            "another machine.",
+            f"784-800-800-10 (or 1,600), 50,000 images to train on, all 10,000 test images; means over {seeds} "
+            "seeds. Settings come from searches on the 10,000 images between (`mnist_search`), by error + 10 NLL. "
+            "How many settings were tried, and for how long, differs from row to row, and not every row has the "
+            "first of its search: [Budgets](#budgets). All learn by Adam for 50 to 200 epochs; the NPN has a prior "
+            "of precision 3,000 with a thousandth of its KL. The paper's networks learn by AdaDelta for 2,000 "
+            "epochs with precision 1e-4, and its gamma network (1.27 %) is another than ours: [The paper to the "
+            "letter](paper.md). Adversarial training moves each image, before it is learnt from, against its label "
+            "by a distance that was searched too (Goodfellow et al. 2015); the paper does not use it, and rows that "
+            f"do not name it have settings that were searched without. All {seeds} networks of a method train at "
+            "once on one device, and the seconds are the time of that training, with its start, divided by epochs "
+            "and networks: one network alone takes longer. The paper's seconds are Matlab's for the NPN and C++'s "
+            "for dark knowledge, on another machine.",
             table(head, rows),
             _compared(found),
         ]

@@ -41,18 +41,23 @@ def learning_curves(sets: Mapping[str, tuple[Sequence[int], Mapping[str, Array]]
 
 
 def bands_and_bins(record: Mapping[str, Any]) -> Figure:
-    """The toy curve to the letter, a panel for each weight of the KL; and accuracy by the paper's bins of the "
-    "variance."""
+    """The toy curve to the letter, a panel for each weight of the KL; and accuracy by the paper's bins of the variance.
+
+    The last is of the network without a KL that has the most images; with it there is nothing left to sort.
+    """
     curves = {name: record["cells"].get(f"toy/{name}") for name in TOY_TITLES}
     shown = {name: cell["figures"]["curve"] for name, cell in curves.items() if cell}
-    bins = {key: one["figures"]["bins"] for key, one in record["cells"].items() if "bins" in one["figures"]}
-    with panels(len(shown) + bool(bins), 2, LIGHT) as (figure, axes):
+    digits = [key for key in record["cells"] if key.startswith("mnist/") and key.endswith("/none")]
+    best = max(digits, key=lambda key: int(key.split("/")[1]), default=None)
+    with panels(len(shown) + (best is not None), 2, LIGHT) as (figure, axes):
         for ax, (name, curve) in zip(axes, shown.items(), strict=False):
             _band(ax, curve, TOY_TITLES[name])
-        if bins:
-            _bins(axes[-1], bins)
         handles = [line(LIGHT.muted, "y = x³"), line(LIGHT.series[0], "mean, ±3 std")]
-        handles += [line(colour, label) for colour, label in zip(LIGHT.series[1:], BIN_LABELS.values(), strict=False)]
+        if best is not None:
+            _bins(axes[-1], record["cells"][best]["figures"]["bins"], int(best.split("/")[1]))
+            handles += [
+                line(colour, label) for colour, label in zip(LIGHT.series[1:], BIN_LABELS.values(), strict=False)
+            ]
         legend(figure, LIGHT, handles, columns=2)
     return figure
 
@@ -72,10 +77,9 @@ def _band(ax: Any, curve: Mapping[str, Sequence[float]], title: str) -> None:
     ax.set(title=f"Toy curve: {title}", ylim=(-reach, reach), xlabel="x")
 
 
-def _bins(ax: Any, bins: Mapping[str, Any]) -> None:
-    """Of the networks with the most images: accuracy against the bin."""
-    key = max(bins, key=lambda key: int(key.split("/")[1]))
+def _bins(ax: Any, bins: Mapping[str, Any], images: int) -> None:
+    """Accuracy against the bin."""
     for colour, way in zip(LIGHT.series[1:], BIN_LABELS, strict=False):
-        accuracy = [np.nan if value is None else value for value in bins[key][way]["accuracy"]]
+        accuracy = [np.nan if value is None else value for value in bins[way]["accuracy"]]
         ax.plot(range(1, len(accuracy) + 1), accuracy, color=colour, marker="o", markersize=4, linewidth=1.5)
-    ax.set(title=f"Accuracy, %, {key.removeprefix('mnist/')}", xlabel="bin of Σ a_s, 0.04 wide (10: beyond)")
+    ax.set(title=f"Accuracy, %, {images:,} images, no KL", xlabel="bin of Σ a_s, 0.04 wide (10: beyond)")

@@ -159,13 +159,11 @@ def section(record: Record) -> str:
             "better links.",
             table(["", *_COLUMNS.values()], rows),
             f"With the library's own prior and noise it is above {GOAL} on test documents of {len(reached)} of "
-            f"{len(means)} data sets"
-            f"{': ' + ', '.join(reached) if reached else ''}. The paper shows a figure for Citeulike-a, whose texts "
-            "are not in the data folder, and prints no correlation. The figure shows test documents of seed 0, and "
-            f"the means of {GROUPS} groups by rising variance, ± a standard deviation of the error within the group: "
-            "the "
-            "second half of the paper's Figure 3, that the error varies more where the network is uncertain. Of the "
-            "documents shown, least to most variance, it is "
+            f"{len(means)} data sets{': ' + ', '.join(reached) if reached else ''}. The paper shows a figure for "
+            "Citeulike-a, whose texts are not in the data folder, and prints no correlation. The figure shows test "
+            f"documents of seed 0, and the means of {GROUPS} groups by rising variance, ± a standard deviation of "
+            "the error within the group: the second half of the paper's Figure 3, that the error varies more where "
+            "the network is uncertain. Of the documents shown, least to most variance, it is "
             + ", ".join(f"{name} {_ends(figures)}" for name, figures in own(record).items())
             + ".",
         ]

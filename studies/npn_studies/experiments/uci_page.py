@@ -222,12 +222,11 @@ def _explained(record: Record) -> str:
     settings = "; ".join(f"{labels[method]}: {count}" for method, count in trials.items())
     return (
         "Mean over the published splits ± standard error; one hidden layer of 50 units, of 100 for protein. NPN is "
-        "`NPNRegressor()` as it comes, the same for all tables; the figures of one network are means over the five of "
-        "a split, each alone. Bold: the best, and what is within one standard error of it (the larger of the two; "
-        "published rows without one, or with one printed as 0.00, are taken to have NPN's, and a figure printed as "
-        "0.00 is not compared). Settings "
-        f"tried for each split: {settings}. NPN's one recipe for all tables was chosen beforehand, its noise, "
-        "units and steps on cuts of the training parts of the first five splits (`uci_search`); that tables of more "
-        "than 10,000 rows should train longer was tried, on such cuts, after test figures of a first run were seen. "
-        "Columns in parentheses are published."
+        "`NPNRegressor()` as it comes, the same for all tables; the figures of one network are means over the five "
+        "of a split, each alone. Bold: the best, and what is within one standard error of it (the larger of the "
+        "two; published rows without one, or with one printed as 0.00, are taken to have NPN's, and a figure "
+        f"printed as 0.00 is not compared). Settings tried for each split: {settings}. NPN's one recipe for all "
+        "tables was chosen beforehand, its noise, units and steps on cuts of the training parts of the first five "
+        "splits (`uci_search`); that tables of more than 10,000 rows should train longer was tried, on such cuts, "
+        "after test figures of a first run were seen. Columns in parentheses are published."
     )

@@ -67,7 +67,7 @@ def _times(seconds: Tensor, column: Date) -> Tensor:  # (rows, 1) -> (rows, inpu
     parts = [days - column.origin] if column.has_days else []
     for period in column.periods:
         turn = 2 * torch.pi * (_of_year(days, whole) if period == "year" else turns[period])
-        parts += [torch.sin(turn), torch.cos(turn)]
+        parts += [torch.sin(turn), torch.sin(turn + torch.pi / 2)]  # older onnxruntimes have no cosine in float64
     return torch.cat(parts, 1)
 
 
@@ -116,7 +116,7 @@ class Standardise(nn.Module):
     def _known(self, scaled: Tensor) -> tuple[Tensor, Tensor]:
         z = scaled.float()
         z = z.clone() if self.bins is None else self.bins.of_points(z)
-        return z, torch.zeros_like(z)
+        return z, 0 * z
 
     def _uncertain(self, scaled: Tensor) -> tuple[Tensor, Tensor]:
         inside = torch.minimum(torch.maximum(scaled, self.low), self.high)
@@ -144,7 +144,7 @@ class Standardise(nn.Module):
             gain = column * ((1 - gaps[:, j : j + 1]) / column[:, j : j + 1].clamp_min(1e-300))
             m = m + gain * (known[:, j : j + 1] - m[:, j : j + 1])
             P = P - gain.unsqueeze(-1) * column.unsqueeze(-2)
-        left = torch.diagonal(P, dim1=-2, dim2=-1).clamp_min(0.0)
+        left = (P * torch.eye(len(std), dtype=P.dtype)).sum(-1).clamp_min(0.0)
         return m * std, left * self.variance
 
 

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from torchnpn.estimators import NPNClassifier
+from torchnpn.exporting.regression import shares_of, with_members
 from torchnpn.likelihoods import OrderedClasses, mixture_parts
 from torchnpn.moments import Moments
 from torchnpn.nn import replicas_of
@@ -31,7 +32,7 @@ class Classification(nn.Module):
                 "Leave variance_parts out; probabilities are exported, and so is their entropy."
             )
         self.replicated, self.variance_parts = bool(replicas_of(model.network_)), variance_parts
-        self.shares = model._weights
+        self.shares = shares_of(model)
         self.parts = 0 if model.calibration_ is None else len(model.calibration_.by_part)
         self.temperature = 1.0 if model.calibration_ is None else float(model.temperature_)
 
@@ -41,27 +42,22 @@ class Classification(nn.Module):
         return ("probabilities", "uncertainty", *parts)
 
     def forward(self, o: Moments) -> tuple[Tensor, ...]:
-        o = Moments(*(part.double() for part in o))  # type: ignore[union-attr]
-        if not self.replicated:
-            o = Moments(*(part.unsqueeze(0) for part in o))  # type: ignore[union-attr]
+        o = with_members(o, self.replicated)
         each = self.likelihood.predict(o).mean  # (members, rows, classes)
-        count = each.shape[0]
-        shares = torch.full((count,), 1 / count, dtype=torch.float64) if self.shares is None else self.shares
-        probs = self._mixed(each, shares)
+        probs = self._mixed(each)
         entropy = -torch.xlogy(probs, probs).sum(-1) / math.log(probs.shape[-1])
         if not self.variance_parts:
             return probs, entropy
-        return probs, entropy, *mixture_parts(self.likelihood.variance_parts(o), each, shares)
+        return probs, entropy, *mixture_parts(self.likelihood.variance_parts(o), each, self.shares)
 
-    def _mixed(self, each: Tensor, shares: Tensor) -> Tensor:
+    def _mixed(self, each: Tensor) -> Tensor:
         """What all networks together say; of a calibrated model, those of each fold by themselves, then their mean."""
         if not self.parts:
-            return _weighted(each, shares)
-        count = each.shape[0]
-        by_fold = self.parts if count % self.parts == 0 and count > 1 else 1
+            return _weighted(each, self.shares)
+        by_fold = self.parts if len(self.shares) > 1 else 1
         softened = []
         for k in range(by_fold):
-            own = shares[k::by_fold]
+            own = self.shares[k::by_fold]
             probs = _weighted(each[k::by_fold], own / own.sum())
             softened.append(torch.softmax(torch.log(probs.clamp_min(1e-300)) / self.temperature, -1))
         return torch.stack(softened).mean(0)

@@ -10,14 +10,14 @@ import torch
 from torch import Tensor, nn
 
 from torchnpn.estimators import NPNClassifier, NPNRegressor
-from torchnpn.export.about import about, columns_of, described
-from torchnpn.export.classification import Classification
-from torchnpn.export.network import frozen
-from torchnpn.export.regression import Regression
-from torchnpn.export.rows import Encode, Standardise
+from torchnpn.exporting.about import about, columns_of, described
+from torchnpn.exporting.classification import Classification
+from torchnpn.exporting.network import frozen
+from torchnpn.exporting.regression import Regression
+from torchnpn.exporting.rows import Encode, Standardise
 from torchnpn.likelihoods import with_offset
 from torchnpn.moments import Moments
-from torchnpn.nn import Linear, MeanAndNoise
+from torchnpn.nn import Complement, Linear, MeanAndNoise
 from torchnpn.tables import TableModel
 
 EXAMPLE = 3  # rows to trace with: their number stays open
@@ -152,7 +152,8 @@ def _of_network(network: nn.Module, options: Options) -> Predictor:
     first = next((part for part in network.modules() if isinstance(part, Linear | MeanAndNoise)), None)
     if first is None:
         raise TypeError(f"export expects a network with a linear layer, got {type(network).__name__}.")
-    x = torch.ones(EXAMPLE, first.in_features)
+    doubled = any(isinstance(part, Complement) for part in network.modules())
+    x = torch.ones(EXAMPLE, first.in_features // (1 + doubled))
     outputs = ("mean", "variance")
     said = about("network", type(network).__name__, outputs)
     return Predictor(_Network(network).eval(), {"input_mean": x, "input_variance": x.clone()}, outputs, said)

@@ -8,7 +8,7 @@
       "input": "X",                           name of the only input, float64 (rows, columns): one row, one vector
       "columns": [                            in the order of the input
         {"name": "age", "kind": "number", "range": [17.0, 90.0]},
-        {"name": "price", "kind": "number", "decimal": ",", "unit": "€", "missing": ["so far"]},
+        {"name": "price", "kind": "number", "decimal": ",", "unit": "€", "missing": ["sold out"]},
         {"name": "colour", "kind": "category", "levels": ["red", "blue"], "other": false},
         {"name": "sold", "kind": "date", "clock": "local", "order": "ymd"},
         {"name": "months", "kind": "exposure"}
@@ -24,8 +24,7 @@
 All arithmetic is in the graph; what is left to a runtime is to make a number of each cell, NaN where it is missing:
 
 - `number`: itself. Text is read with the mark in `decimal` ("." if there is none); the sign of a unit, that of
-  `unit`, and separators of thousands may stand in it; words in `missing` are missing in this column. Truth values are
-  0 and 1, lengths of time days.
+  `unit`, and separators of thousands may stand in it. Truth values are 0 and 1, lengths of time days.
 - `exposure`: the same; above 0, and never missing.
 - `category`: the place of its text in `levels`, from 0; of a text that is none of them the number of levels where
   `other` is true, else NaN. A number has the text that C's %.15g gives it: 1, and not 1.0.

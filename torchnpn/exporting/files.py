@@ -16,8 +16,8 @@ from torch.export import Dim, ExportedProgram
 import torchnpn
 from torchnpn._files import whole_file
 from torchnpn.estimators import settings, validation
-from torchnpn.export.about import KEY
-from torchnpn.export.predictors import Options, Predictor, predictor
+from torchnpn.exporting.about import KEY
+from torchnpn.exporting.predictors import Options, Predictor, predictor
 
 
 def export(
@@ -79,7 +79,7 @@ def _traced(whole: Predictor) -> ExportedProgram:
 def _onnx(whole: Predictor, program: ExportedProgram) -> bytes:
     if importlib.util.find_spec("onnx") is None:
         raise ImportError("An ONNX file takes the package onnx: pip install 'torchnpn[onnx]'.")
-    from torchnpn.export.translate import translated
+    from torchnpn.exporting.translate import translated
 
     graph, inputs, outputs = translated(program, list(whole.inputs))
     about = {KEY: json.dumps(whole.about, ensure_ascii=False)}

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import torch
 
-from torchnpn.export.graph import Graph
+from torchnpn.exporting.graph import Graph
 
 # erfc(x) = exp(-x²) t p(2t - 1) for x ≥ 0, with t = 1/(1 + 0.4 x): relative error 5e-12
 _ERFC = (
@@ -182,11 +182,13 @@ def clamp(w: Writer, x: str, low: float | str | None = None, high: float | str |
         return above if high is None else w.op("Min", above, high)
     low = None if low is None or low <= -largest else low
     high = None if high is None or high >= largest else high
+    if low is not None and high is not None:
+        return w.op("Clip", x, low, high)
+    if high is not None:
+        return w.op("Min", x, high)
     if low is None:
-        return x if high is None else w.op("Min", x, high)
-    if high is None:
-        return w.op("Relu", x) if low == 0 else w.op("Max", x, low)
-    return w.op("Clip", x, low, high)
+        return x
+    return w.op("Relu", x) if low == 0 else w.op("Max", x, low)
 
 
 def clamp_max(w: Writer, x: str, high: float) -> str:
@@ -218,6 +220,10 @@ def copysign(w: Writer, x: str, y: str) -> str:
 def logaddexp(w: Writer, x: str, y: str) -> str:
     gap = w.op("Neg", w.op("Abs", w.op("Sub", x, y)))
     return w.op("Add", w.op("Max", x, y), log1p(w, w.op("Exp", gap)))
+
+
+def hypot(w: Writer, x: str, y: str) -> str:
+    return w.op("Sqrt", w.op("Add", w.op("Mul", x, x), w.op("Mul", y, y)))
 
 
 def xlogy(w: Writer, x: str, y: str) -> str:
@@ -264,7 +270,7 @@ ELEMENTWISE: dict[str, Emit] = {
         for emit in (
             *(add, sub, rsub, rsqrt, square, expm1, log1p, erfc, erf, special_ndtr, special_log_ndtr, lgamma),
             *(softplus, log_sigmoid, leaky_relu, silu, gelu, elu, selu, hardtanh, clamp, clamp_max, pow, addcmul),
-            *(lerp, where, copysign, logaddexp, xlogy, heaviside, atan2, isfinite, nan_to_num),
+            *(lerp, where, copysign, logaddexp, hypot, xlogy, heaviside, atan2, isfinite, nan_to_num),
         )
     },
 }

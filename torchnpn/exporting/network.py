@@ -24,7 +24,8 @@ def frozen(network: nn.Module) -> nn.Module:
     if isinstance(network, Ensemble):
         return _Members(network)
     if isinstance(network, nn.Sequential):
-        return nn.Sequential(*(frozen(module) for module in network))
+        *modules, last = map(frozen, network)
+        return nn.Sequential(*modules, InFloat64(npn_nn.ReLU()) if isinstance(last, GraphReLU) else last)
     if isinstance(network, npn_nn.MeanAndNoise):
         return FrozenLinear(network.mean, network.noise)
     if isinstance(network, npn_nn.Linear):
@@ -101,7 +102,8 @@ class GraphReLU(nn.Module):
 
     With h = m/√s, k = |h|, Q = Φ(-k) and the excess u = φ(k) - k Q ≥ 0, the mean is max(m, 0) + √s u and the variance
     s (Φ(h) - u (k + u)). What cancels in u and in the second is 1e-7 of one at most: far out in the lower tail, where
-    the unit is all but off, the variance has no digits of its own, and it is kept above zero.
+    the unit is all but off, the variance has no digits of its own, and it is kept above zero. Sums over units do not
+    notice; a ReLU that ends a network is the map itself.
     """
 
     def forward(self, o: Moments | Tensor) -> Moments:
