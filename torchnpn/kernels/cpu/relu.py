@@ -20,7 +20,8 @@ def relu(o: Moments) -> Moments:
     """See `maps.relu`."""
     check_moments("relu", o)
     if not torch.is_grad_enabled():
-        return Moments(*forward(*o, learning=False)[:2])
+        assert o.variance is not None
+        return Moments(*forward(o.mean, o.variance, learning=False)[:2])
     return Moments(*_ReLU.apply(*o))
 
 
