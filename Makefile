@@ -1,4 +1,4 @@
-# `make` shows what there is. Needs only make and Python 3.11 or 3.12.
+# `make` shows what there is. Needs only make and Python 3.11 or later.
 
 PYTHON ?= python3
 WORKERS ?= 2
@@ -19,7 +19,7 @@ endif
 endif
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-fast test-newest fuzz lint bench docs clean
+.PHONY: help demo test test-fast test-newest fuzz lint bench docs release-check clean
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -36,7 +36,7 @@ test-fast: .venv/.installed ## the tests without the slow ones, under three minu
 test-newest: ## all tests with the newest torch, pandas and others, in .venv-newest; TORCH=torch==2.13.0 keeps that torch
 	@test -x $(NEWEST)/bin/python || $(PYTHON) -m venv $(NEWEST)
 	@echo "Installing the newest versions into $(NEWEST) ..."
-	@$(NEWEST)/bin/python $(INSTALL) --upgrade --upgrade-strategy eager "$(TORCH)" -e ".[test]" -e ./studies
+	@$(NEWEST)/bin/python $(INSTALL) --upgrade --upgrade-strategy eager "$(TORCH)" -e ".[test]" -e ./studies -e ./runtime
 	@$(NEWEST)/bin/python -c 'from importlib.metadata import version as v; print(*(f"{n} {v(n)}" for n in "torch pandas numpy scipy scikit-learn matplotlib pyarrow".split()), sep=", ")'
 	@$(NEWEST)/bin/python $(TESTS)
 
@@ -52,6 +52,9 @@ bench: .venv/.installed ## what networks cost beside plain ones (npn bench, docs
 	@$(BIN)/python benchmarks/step.py
 	@$(BIN)/python benchmarks/maps.py
 
+release-check: .venv/bin/python ## build all packages into dist/, install each with the lowest and the newest versions, use them; LOWEST_TORCH=torch==2.11.0 NEWEST_TORCH=torch
+	@$(BIN)/python release/check.py $(if $(LOWEST_TORCH),--lowest-torch $(LOWEST_TORCH)) $(if $(NEWEST_TORCH),--newest-torch $(NEWEST_TORCH)) $(if $(RECORD),--record)
+
 docs: .venv/.docs ## the documentation as a site, in site/
 	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs --quiet build --strict
 	@echo "site/index.html"
@@ -64,9 +67,9 @@ clean: ## remove the environments, caches and build outputs
 	@$(PYTHON) -c 'import sys; sys.exit("Needs Python 3.11 or later; try make PYTHON=python3.12" if sys.version_info < (3, 11) else 0)'
 	@$(PYTHON) -m venv .venv
 
-.venv/.installed: pyproject.toml studies/pyproject.toml constraints.txt | .venv/bin/python
+.venv/.installed: pyproject.toml studies/pyproject.toml runtime/pyproject.toml constraints.txt | .venv/bin/python
 	@echo "Installing torchnpn and its tools into .venv ..."
-	@$(PIP) -e ".[dev]" -e ./studies
+	@$(PIP) -e ".[dev]" -e ./studies -e ./runtime
 	@touch $@ .venv/.demo
 
 .venv/.demo: pyproject.toml constraints.txt | .venv/bin/python
@@ -74,6 +77,6 @@ clean: ## remove the environments, caches and build outputs
 	@$(PIP) -e ".[cli]"
 	@touch $@
 
-.venv/.docs: .venv/.installed
-	@$(PIP) -e ".[docs]"
+.venv/.docs: docs/requirements.txt | .venv/bin/python
+	@$(PIP) -r docs/requirements.txt
 	@touch $@

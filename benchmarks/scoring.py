@@ -45,6 +45,7 @@ def table(rows: int = ROWS) -> pd.DataFrame:
     )
 
 
+# --8<-- [start:dask]
 def by_dask(model: Path, folder: Path, out: Path) -> str:
     """`map_partitions`, with an empty part as the description of the result."""
     import dask.dataframe as dd
@@ -56,6 +57,10 @@ def by_dask(model: Path, folder: Path, out: Path) -> str:
     return "dask"
 
 
+# --8<-- [end:dask]
+
+
+# --8<-- [start:ray]
 def by_ray(model: Path, folder: Path, out: Path) -> str:
     """`map_batches` of Arrow tables; each process loads the model once."""
     import ray
@@ -74,6 +79,9 @@ def by_ray(model: Path, folder: Path, out: Path) -> str:
     return "ray"
 
 
+# --8<-- [end:ray]
+
+
 def spark_session() -> "pyspark.sql.SparkSession":  # noqa: F821, UP037
     from pyspark.sql import SparkSession
 
@@ -82,6 +90,7 @@ def spark_session() -> "pyspark.sql.SparkSession":  # noqa: F821, UP037
     return local.config("spark.sql.execution.arrow.maxRecordsPerBatch", 4_096).getOrCreate()
 
 
+# --8<-- [start:arrow]
 def by_spark_arrow(model: Path, folder: Path, out: Path) -> str:
     """`mapInArrow`: a function of an iterator of record batches, so that the model is loaded once a task."""
     from pyspark.sql.pandas.types import from_arrow_schema
@@ -97,6 +106,10 @@ def by_spark_arrow(model: Path, folder: Path, out: Path) -> str:
     return "pyspark"
 
 
+# --8<-- [end:arrow]
+
+
+# --8<-- [start:pandas]
 def by_spark_pandas(model: Path, folder: Path, out: Path) -> str:
     """`mapInPandas`: the same with frames of pandas."""
 
@@ -108,6 +121,9 @@ def by_spark_pandas(model: Path, folder: Path, out: Path) -> str:
     schema = "id long, amount_mean double, amount_std double, amount_low double, amount_high double"
     spark_session().read.parquet(str(folder)).mapInPandas(predict, schema).write.parquet(str(out))
     return "pyspark"
+
+
+# --8<-- [end:pandas]
 
 
 def by_polars(model: Path, folder: Path, out: Path) -> str:

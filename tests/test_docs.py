@@ -11,7 +11,7 @@ import pytest
 from support import bounds
 
 import torchnpn
-from benchmarks import numerics_page, step
+from benchmarks import cluster_page, numerics_page, step
 from torchnpn import families, maps
 
 ROOT = Path(__file__).parent.parent
@@ -34,6 +34,11 @@ def ours(kind: str) -> dict[str, dict]:
 def test_the_page_is_rendered_from_the_record():
     page = (ROOT / "docs" / "numerics.md").read_text(encoding="utf-8")
     assert page == numerics_page.render(RECORD), "run `python benchmarks/accuracy.py --render`"
+
+
+def test_the_page_on_clusters_is_rendered_from_the_records():
+    page = cluster_page.PAGE.read_text(encoding="utf-8")
+    assert page == cluster_page.with_tables(page), "run `python benchmarks/cluster_page.py`"
 
 
 def test_record_says_how_it_came_about():

@@ -30,6 +30,7 @@ LAYERS = (  # from the bottom up; a module imports from layers below its own
     ("logistic",),
     ("documents", "links"),
     ("tables",),
+    ("exporting",),
     ("serve",),
     ("demo",),
     ("cli",),
@@ -40,7 +41,7 @@ LEAVES = {"datasets", "metrics", "plots", "report", "table_files"}  # know array
 FLOOR = {"_cuda", "_files", "_text", "_torch", "censoring"}  # know nothing of the package; anything may use them
 FREE = {"io"}  # may use anything but the demo
 STUDIES = {"demo"}  # only the command imports it
-USE_PUBLIC_API = {"demo", "serve", "cli"}  # may write `import torchnpn as npn`
+USE_PUBLIC_API = {"demo", "exporting", "serve", "cli"}  # may write `import torchnpn as npn`
 
 PACKAGES = ("torchnpn", "npn_studies")
 Sources = Mapping[str, str]  # dotted module name -> source text
@@ -116,6 +117,29 @@ def side_entries(sources: Sources) -> list[str]:
     return found
 
 
+def unused_doors(sources: Sources) -> list[str]:
+    """Doors for other packages that none of them takes, by an import or as an attribute of the package."""
+    taken: set[tuple[str, str | None]] = set()
+    for module in sources:
+        found = [*statements(module, sources, type_only=True)]
+        inside = {origin for origin, _ in found if f"{module}.".startswith(f"{origin}.")}
+        taken |= {one for one in found if one[0] not in inside}
+        attributes = {node.attr for node in ast.walk(ast.parse(sources[module])) if isinstance(node, ast.Attribute)}
+        taken |= {(f"{origin}.{name}", word) for origin, name in found if name for word in attributes}
+    side_doors = (
+        (package, alias.name)
+        for package in sources
+        if is_package(package, sources)
+        for node in ast.parse(sources[package]).body
+        if isinstance(node, ast.ImportFrom)
+        for alias in node.names
+        if alias.asname == alias.name
+    )
+    return [
+        f"{package} offers {name}, which nobody takes" for package, name in side_doors if (package, name) not in taken
+    ]
+
+
 def top(module: str) -> str:
     """The layer's name: the part after `torchnpn.`, or nothing for the package itself."""
     return module.split(".")[1] if "." in module else ""
@@ -164,8 +188,23 @@ def test_imports_go_one_way():
     assert violations(package_sources()) == []
 
 
+def test_the_drawing_for_contributors_is_of_these_layers():
+    page = (Path(torchnpn.__file__).parent.parent / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    layers, others = page.split("```\nfinite ")[1].split("```")[0].split("\n\n")
+    drawn = tuple(tuple(line.split("  ")[0].strip().split(", ")) for line in f"finite {layers}".splitlines())
+    assert drawn == LAYERS[:-1]  # `__main__` runs the command, no more
+    leaves, free = (line.split(":")[1].split() for line in others.splitlines())
+    assert (set(leaves), set(free)) == (LEAVES, FREE)
+    named = set(page.split("are for all: ")[0].rsplit("```", 1)[1].replace("`", " ").replace(",", " ").split())
+    assert {f"{name}.py" for name in FLOOR} <= named
+
+
 def test_packages_are_entered_by_their_init():
     assert side_entries(package_sources() | package_sources(npn_studies)) == []
+
+
+def test_every_door_is_used():
+    assert unused_doors(package_sources() | package_sources(npn_studies)) == []
 
 
 def test_no_import_cycles():
@@ -248,6 +287,12 @@ HOUSE = {  # a package with a door of each kind, and a package within it
 def test_a_side_entry_is_found(module, source):
     (words,) = side_entries(HOUSE | {"torchnpn.nn.linear": "", "npn_studies.bench": "", module: source})
     assert words.startswith(f"{module} imports ")
+
+
+def test_an_unused_door_is_found():
+    assert unused_doors(HOUSE) == ["torchnpn.maps offers normal, which nobody takes"]
+    for use in ("from torchnpn.maps import normal", "from torchnpn import maps\nmaps.normal"):
+        assert unused_doors(HOUSE | {"torchnpn.nn": use}) == []
 
 
 def test_a_front_door_is_not():

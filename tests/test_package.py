@@ -73,6 +73,15 @@ def test_types_are_shipped():
     assert (resources.files("torchnpn") / "py.typed").is_file()
 
 
+def test_import_alone_loads_nothing_heavy():
+    """`import torchnpn` waits with torch and all else until a name of it is used."""
+    code = (
+        "import sys, torchnpn; print([name for name in ('torch', 'numpy', 'scipy', 'sklearn') if name in sys.modules])"
+    )
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT)
+    assert result.stdout.strip() == "[]"
+
+
 def test_import_is_light():
     """What belongs to the command, to figures, to tests or to a compiler is not loaded by any public name."""
     heavy = ["pandas", "pyarrow", "matplotlib", "typer", "rich", "hypothesis", "pytest", "torch._inductor"]

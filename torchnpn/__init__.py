@@ -29,6 +29,7 @@ if TYPE_CHECKING:
         Pipeline,
         Predictive,
     )
+    from torchnpn.exporting import export
     from torchnpn.io import load, save
     from torchnpn.links import LinkPredictor
     from torchnpn.logistic import BayesianLogisticRegression
@@ -53,6 +54,7 @@ __all__ = [
     "datasets",
     "estimators",
     "explain",
+    "export",
     "families",
     "inspection",
     "interval_censored",
@@ -73,6 +75,7 @@ _HOMES = {  # of the names that are not modules
     "censoring": ("censored", "interval_censored"),
     "documents": ("DocumentAutoencoder",),
     "estimators": ("NPNAutoencoder", "NPNClassifier", "NPNRegressor", "Pipeline", "Predictive"),
+    "exporting": ("export",),
     "io": ("load", "save"),
     "links": ("LinkPredictor",),
     "logistic": ("BayesianLogisticRegression",),

@@ -13,6 +13,7 @@ from torch import Tensor
 
 _log = logging.getLogger("torchnpn")
 _WARM_UPS = 3  # calls before recording, in which kernels are compiled and workspaces are taken
+_SIDE_STREAMS = 4
 
 
 class CapturedCall:
@@ -101,9 +102,9 @@ def _release(generators: list[torch.Generator]) -> None:
 class SideStreams:
     """Work that nothing waits for until `join`: it runs on streams of its own, taken in turns, beside what follows."""
 
-    def __init__(self, device: torch.device, count: int = 4) -> None:
+    def __init__(self, device: torch.device) -> None:
         self._device = device
-        self._streams = [torch.cuda.Stream(device) for _ in range(count)] if device.type == "cuda" else []
+        self._streams = [torch.cuda.Stream(device) for _ in range(_SIDE_STREAMS)] if device.type == "cuda" else []
         self._held: list[Any] = []  # what the streams still read must not be given away
 
     def __call__(self, function: Callable[..., None], *arguments: Any) -> None:

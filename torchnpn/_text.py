@@ -1,4 +1,4 @@
-"""Words for messages: close names, and cells in quotes."""
+"""Words for messages: close names, cells in quotes, and how many there are of a thing."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from typing import Any
 
 _MOST_COMPARED = 2_000  # names; a comparison with each takes a while
+_LONGEST = 40  # characters of a cell
 
 
 def did_you_mean(wrong: str, names: Iterable[str], most: int = 12) -> str:
@@ -26,7 +27,16 @@ def did_you_mean(wrong: str, names: Iterable[str], most: int = 12) -> str:
     return f" There are: {listed}."
 
 
-def shown(cell: Any, most: int = 40) -> str:
+def shown(cell: Any) -> str:
     """A cell or a name in quotes, shortened."""
     text = str(cell)
-    return repr(text if len(text) <= most else text[: most - 1] + "…")
+    return repr(text if len(text) <= _LONGEST else text[: _LONGEST - 1] + "…")
+
+
+def counted(count: int, thing: str = "row") -> str:
+    """So many of a thing.
+
+    >>> counted(1), counted(1234, "cell")
+    ('1 row', '1,234 cells')
+    """
+    return f"{count:,} {thing}{'' if count == 1 else 's'}"

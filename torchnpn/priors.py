@@ -52,7 +52,8 @@ def add_kl_gradient_(model: nn.Module, prior: Prior, weight: float | NDArray[Any
     for parameter, place in _placed(model):
         reference = parameter.free[0]
         each = torch.as_tensor(weight, dtype=reference.dtype, device=reference.device)
-        if parameter.family is Gaussian and isinstance(prior, (IsotropicGaussian, EmpiricalBayes)):
+        direct = parameter.family is Gaussian and parameter.coordinates == "usual"
+        if direct and isinstance(prior, (IsotropicGaussian, EmpiricalBayes)):
             several = each.numel() > 1
             each = each.view(-1, *[1] * parameter.event_dims) if several else each.view(())
             _add_gaussian_gradient_(parameter, prior.precision_of(parameter, place), each)
@@ -80,11 +81,14 @@ def _add_gaussian_gradient_(parameter: RandomParameter, precision: Tensor | floa
         log_std.grad.sub_(weight)  # type: ignore[union-attr]
 
 
-def _add_(free: Tensor, slope: Tensor, scale: Tensor | float = 1.0) -> None:
-    """Add scale · slope to the gradient that is there."""
+def _add_(free: Tensor, slope: Tensor, scale: Tensor | None = None) -> None:
+    """Add scale · slope, or the slope itself, to the gradient that is there.
+
+    No number becomes a tensor here: that would be a copy to the GPU, which a CUDA graph cannot record.
+    """
     if free.requires_grad:
         free.grad = torch.zeros_like(free) if free.grad is None else free.grad
-        free.grad.addcmul_(slope, torch.as_tensor(scale, dtype=slope.dtype, device=slope.device))
+        free.grad = free.grad.add_(slope) if scale is None else free.grad.addcmul_(slope, scale)
 
 
 def _total(prior: Prior, parameter: RandomParameter, place: Place) -> Tensor:

@@ -202,7 +202,7 @@ td.best { color: var(--accent); font-weight: 650; }
   border: 1px solid var(--alarm); border-radius: 10px;
 }
 .words td { color: inherit; font-weight: 400; text-align: left; white-space: normal; }
-.words tbody > tr > * { overflow-wrap: anywhere; vertical-align: top; }
+.words tbody > tr > * { overflow-wrap: anywhere; vertical-align: top; min-width: 6.5em; }
 .words th { text-align: left; }
 .note { color: var(--muted); font-size: .92rem; line-height: 1.5; margin: 14px 0 0; max-width: 48em; }
 footer { color: var(--muted); font-size: .85rem; margin-top: 28px; }

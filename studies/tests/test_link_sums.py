@@ -8,7 +8,7 @@ import torch
 from npn_studies.experiments.pair_features import with_sums, with_traits
 
 from torchnpn import LinkPredictor
-from torchnpn.links import NORMALISATIONS, joint, products
+from torchnpn.links.features import NORMALISATIONS, joint, products
 from torchnpn.moments import Moments
 
 FEATURES = {"products": products, "joint": joint}

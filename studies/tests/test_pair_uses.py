@@ -21,7 +21,7 @@ from support.link_codes import (
 )
 
 from torchnpn import LinkPredictor, Moments
-from torchnpn.links import NORMALISATIONS
+from torchnpn.links.features import NORMALISATIONS
 from torchnpn.moments import JointMoments
 
 

@@ -71,8 +71,10 @@ def test_the_table_in_brief_shows_whole_records_only(folder):
 
 def test_an_experiment_may_have_a_page_of_its_own(folder):
     path, experiments = folder
-    experiments["whole"] = made("whole", page=lambda record: f"{len(record['cells'])} squares")
-    assert render(folder).pages[path / "docs" / "whole.md"] == "3 squares"
+    experiments["whole"] = made(
+        "whole", page=lambda record, found: f"{len(record['cells'])} squares of {len(found)} records"
+    )
+    assert render(folder).pages[path / "docs" / "whole.md"] == "3 squares of 2 records"
     assert render(folder).pages.keys() == {path / "docs" / "results.md", path / "docs" / "whole.md"}
 
 

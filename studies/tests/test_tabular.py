@@ -320,12 +320,17 @@ def test_parts_of_several_machines_become_a_record(record):
 
 
 def test_the_page_says_what_the_record_says(record):
-    text = tabular_page.page(record)
+    text = tabular_page.page(record, {})
     assert "- Average rank by NLL on 2 tables: NPN 1.00, deep ensemble of 5 2.00, HGB 3.00, CatBoost 4.00" in text
     assert "| NLL | 2 | **1.00** | 2.00 | 3.00 | 4.00 | 5.00 | 4.31 |" in text
     assert "2 tables of 150 to 150 rows: 1 with a number, 1 with classes." in text
     assert "| linear | 2 | 100% of 2 | 100% of 1 | 90.0% | 1 |" in text
+    assert "| CatBoost | 3.00 | 3.00 (mcycle) | – | 0.00% | 90.0% | – |" in text  # a share, and few rows
     assert "| iris | classes | **1.050 ± 0.050** |" in text and "nan" not in text
+    assert "behind the best" in text and "- iris, NLL" not in text  # NPN is the best of both
+    for cell in ("npn/iris", "npn/mcycle"):
+        record["cells"][cell]["figures"]["nll"] = [3.0, 3.0]
+    assert "- iris, NLL 3.00 against 2.05 (deep ensemble of 5)." in tabular_page.page(record, {})
     assert tabular_page.section(record).endswith("and how it was done: [On real tables](tables.md).")
 
 

@@ -143,15 +143,28 @@ def test_the_page_counts_where_npn_leads():
         page.count("- NPN, mixture of 5: best, or within one standard error of the best, of the published rows on 0")
         == 2
     )
-    assert "| boston | **2.60 ± 0.10** | 9.050 ± 0.050 | 9.050 ± 0.050 | 4.32 |" in page
-    assert "| yacht | 9.050 ± 0.050 | 9.050 ± 0.050 | – | 6.89 | 1.02 | 1.11 | **0.67 ± 0.05** |" in page
+    assert "| boston | **2.60 ± 0.10** | 9.050 ± 0.050 | 9.050 ± 0.050 | 4.32 ± 0.29 |" in page
+    assert (
+        "| yacht | 9.050 ± 0.050 | 9.050 ± 0.050 | – | 6.89 ± 0.67 | 1.02 ± 0.05 | 1.11 (std 0.38) | **0.67 ± 0.05** |"
+        in page
+    )
 
 
 def test_every_printed_figure_has_its_column():
     for metric, rows in uci_page.PRINTED.items():
         assert tuple(rows) == uci.SETS, metric
         assert {len(row.split()) for row in rows.values()} == {len(uci_page.PUBLISHED)}
-        assert tuple(uci_page.PRINTED_ERRORS[metric]) == uci.SETS, metric
+        for label, errors in uci_page.PRINTED_ERRORS[metric].items():
+            assert label in uci_page.PUBLISHED and len(errors.split()) == len(uci.SETS), label
+
+
+def test_a_printed_deviation_is_called_one_and_compared_as_an_error():
+    row = uci_page.entries({"cells": {}}, "boston", "rmse")
+    assert row["(PBP)"].text == "3.01 ± 0.18" and row["(PBP)"].error == 0.18
+    assert row["(MC dropout)"].text == "2.97 (std 0.85)"
+    assert row["(MC dropout)"].error == pytest.approx(0.85 / 20**0.5)
+    assert uci_page.entries({"cells": {}}, "protein", "rmse")["(deep ensemble)"].error == pytest.approx(0.06 / 5**0.5)
+    assert uci_page.entries({"cells": {}}, "kin8nm", "rmse")["(PBP)"].error is None  # printed as 0.00
 
 
 def test_cells_name_all_that_they_depend_on():

@@ -44,13 +44,20 @@ def test_fit_says_what_it_does(folder, tmp_path, target, taken, figures):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("target", "images"), [("y", 3), ("size", 5)])
+@pytest.mark.parametrize(("target", "images"), [("y", 6), ("size", 8)])
 def test_fit_writes_a_report(folder, tmp_path, target, images):
     done("fit", folder / "data.csv", "-t", target, "-o", tmp_path / "m.npn", *QUICK)
     assert {path.name for path in tmp_path.iterdir()} == {"m.npn", "m.html"}
     assert_stands_alone(text := (tmp_path / "m.html").read_text(encoding="utf-8"))
     assert f"Predicting {target}" in text and text.count("<img") == images
-    for words in ("What was learnt", "Which columns matter", "left out: holds a different text", "one of 3: "):
+    for words in (
+        "What was learnt",
+        "Which columns matter",
+        "Along x",
+        "Where it is most uncertain",
+        "left out: holds a different text",
+        "one of 3: ",
+    ):
         assert words in text
     if BROWSER is not None:
         seen = looked_at(text, tmp_path, 390, DARK)

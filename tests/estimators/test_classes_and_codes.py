@@ -8,6 +8,7 @@ import pytest
 import scipy.sparse
 import scipy.stats
 from sklearn.datasets import load_digits, load_iris
+from sklearn.multioutput import MultiOutputClassifier
 
 import torchnpn as npn
 from torchnpn import NPNAutoencoder, NPNClassifier
@@ -98,3 +99,10 @@ def test_rows_of_a_frame_are_scored_by_their_names():
     frame = pd.DataFrame(np.random.default_rng(0).normal(size=(30, 3)), columns=list("abc"))
     model = npn.NPNAutoencoder(hidden=(4,), max_epochs=2, random_state=0).fit(frame)
     assert model.score_samples(frame).shape == (30,)
+
+
+def test_several_labels_at_once_by_scikit_learn():
+    features, numbers = load_iris(return_X_y=True)
+    labels = np.column_stack([numbers == 0, numbers == 2]).astype(int)
+    model = MultiOutputClassifier(NPNClassifier(max_epochs=30, random_state=0, effort="quick")).fit(features, labels)
+    assert (model.predict(features) == labels).mean() > 0.9

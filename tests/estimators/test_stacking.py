@@ -100,8 +100,12 @@ def test_bins_of_an_uncertain_value_have_the_moments_of_its_encoding():
     np.testing.assert_array_equal(found.variance[1], 0)
 
 
-def test_tables_of_very_many_columns_have_no_bins():
-    assert len(Bins.learn(RNG.normal(size=(50, 1_500))).feature) == 0
+@pytest.mark.parametrize(
+    ("rows", "columns", "bins"), [(50, 1_500, 0), (50, 20, 0), (100, 20, 2), (1_000, 20, 8), (1_000, 120, 4)]
+)
+def test_inputs_are_never_more_than_rows_by_bins(rows, columns, bins):
+    counts = np.bincount(Bins.learn(RNG.normal(size=(rows, columns))).feature, minlength=columns)
+    assert set(counts) == {bins}
 
 
 @pytest.fixture(scope="module")
@@ -174,13 +178,15 @@ def test_settings_that_describe_a_network_are_taken_at_their_word(settings, call
 
 def test_candidates_follow_the_table():
     """A line wherever rows are few or columns many; wide networks from thousands of rows on; steps within bounds."""
-    for rows, inputs in itertools.product((20, 400, 5_000, 50_000, 10**6), (1, 50, 500, 5_000)):
+    sizes = ((1, 1), (1, 9), (50, 50), (50, 400), (500, 500), (5_000, 5_000))
+    for rows, (features, inputs) in itertools.product((20, 400, 5_000, 50_000, 10**6), sizes):
         for effort in ("default", "best"):
-            found = stacking.candidates(rows, inputs, (0.1, 0.3, 1.0, 3.0), effort)
+            found = stacking.candidates(rows, features, inputs, (0.1, 0.3, 1.0, 3.0), effort)
             units = [one.units for one in found]
-            assert len(set(units)) == len(units)
+            assert len({(one.units, one.encoded) for one in found}) == len(found)
             assert (() in units) or rows >= 10_000
             assert ((128, 128) in units) >= (rows >= 2_500 and inputs <= 500)
+            assert inputs == features or {one.encoded for one in found} == {True, False} or rows >= 10_000
             assert all(500 <= one.steps <= 10**6 for one in found)
             work = sum(one.members * one.steps * (inputs + 100) * max(one.units, default=2) for one in found)
             assert work < 4e10

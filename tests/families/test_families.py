@@ -231,6 +231,22 @@ def test_poisson_kl_map():
         families.Poisson.from_moments_kl(moments(1.0, -1.0))
 
 
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32, torch.float64])
+def test_poisson_kl_map_at_the_largest_numbers(dtype):
+    largest = torch.finfo(dtype).max
+    m = torch.tensor([0.0, 1.0, -1.0, -largest, largest, -largest], dtype=dtype, requires_grad=True)
+    s = torch.tensor([largest, largest, largest, 1.0, 1.0, largest], dtype=dtype, requires_grad=True)
+    c = families.Poisson.project_kl(Moments(m, s)).c
+    with mp.workdps(700):
+        b = [2 * mp.mpf(mean) - 1 for mean in m.tolist()]
+        exact = [(b + mp.sqrt(b**2 + 8 * mp.mpf(variance))) / 4 for b, variance in zip(b, s.tolist(), strict=True)]
+        expected = [float(min(one, largest)) for one in exact]
+    np.testing.assert_allclose(c.detach().double(), expected, rtol=4 * torch.finfo(dtype).eps, atol=1e-7)
+    c.double().sum().backward()
+    assert m.grad.isfinite().all()
+    assert s.grad.isfinite().all()
+
+
 def test_bernoulli_for_certain():
     p = torch.tensor([0.0, 1.0])
     assert families.Bernoulli(p).log_prob(torch.tensor([0.0, 1.0])).tolist() == [0.0, 0.0]

@@ -110,6 +110,16 @@ def test_partial_dependence_is_the_mean_over_rows():
     assert along.name == "x1"
 
 
+def test_columns_that_belong_together_change_together():
+    Z = RNG.normal(size=(50, 3))
+    found = inspection.partial_dependence(Known(), Z, slice(0, 2), grid=[[2.0, 0.4], [-1.0, 0.0]])
+    np.testing.assert_allclose(found.mean, [4, 1])
+    np.testing.assert_allclose(found.std, [0.5, 0.1])
+    assert found.name == "x0"
+    with pytest.raises(ValueError, match=r"grid of finite values of shape \(points, 2\)"):
+        inspection.partial_dependence(Known(), Z, slice(0, 2), grid=[1.0, 2.0])
+
+
 @pytest.mark.parametrize("name", ["two targets", "classes"])
 def test_partial_dependence_of_several_outputs(name):
     model = MODELS[name]()

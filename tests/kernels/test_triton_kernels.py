@@ -381,33 +381,3 @@ def test_adam_on_a_lone_number():
     x, averages = torch.tensor(1.0), torch.zeros(2)
     kernels.adam_(x, torch.tensor(-3.0), averages, torch.tensor([[0.1 / 0.1, 1 / 0.1**0.5, 0.0]]), 0.9, 0.9, 0.0)
     assert float(x) == pytest.approx(1.1)  # the first step goes as far as the rate, whatever the gradient
-
-
-# Precision -----------------------------------------------------------------------------------------------------------
-
-
-def test_precision_holds_for_a_while_and_else_torchs_switch_decides(monkeypatch):
-    from torchnpn.kernels.precision import current
-
-    assert current() == "float32"
-    with kernels.precision("fast"):
-        assert current() == "fast"
-        with kernels.precision("float32"):
-            assert current() == "float32"
-        assert current() == "fast"
-    with pytest.raises(KeyError), kernels.precision("fast"):
-        raise KeyError
-    assert current() == "float32"
-    before = torch.get_float32_matmul_precision()
-    try:
-        for name, expected in {"high": "fast", "medium": "fast", "highest": "float32"}.items():
-            torch.set_float32_matmul_precision(name)
-            assert current() == expected
-    finally:
-        torch.set_float32_matmul_precision(before)
-
-
-@pytest.mark.parametrize("name", ["float16", "", "FAST"])
-def test_an_unknown_precision_is_refused(name):
-    with pytest.raises(ValueError, match=r"precision expects one of fast, float32, got"), kernels.precision(name):
-        pass

@@ -57,7 +57,8 @@ def test_moments_that_do_not_exist_are_the_largest_numbers():
     """E x^-τ of a gamma variable is infinite for shapes up to τ, E x^-2τ for those up to 2τ."""
     c = torch.tensor([0.3, 0.7, 1.5], requires_grad=True)
     a = saturating(Gamma(c, torch.ones(3)), 0.5, statistic=0)
-    assert a.mean[0] == torch.finfo(torch.float32).min and (a.variance[:2] == torch.finfo(torch.float32).max).all()
+    largest = torch.finfo(torch.float32).max  # the exponential of its logarithm is it but for rounding
+    assert a.mean[0] < -0.9 * largest and (a.variance[:2] > 0.9 * largest).all()
     assert a.mean[1:].isfinite().all() and a.variance[2] < 1
     (slope,) = torch.autograd.grad(a.mean.sum(), c)
     assert slope.isfinite().all()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import matplotlib
 import numpy as np
 import pytest
@@ -38,6 +40,7 @@ PROBS = RNG.dirichlet(np.full(3, 0.5), ROWS)
 LABELS = RNG.integers(3, size=ROWS)
 CORRECT, UNSURE = PROBS.argmax(axis=1) == LABELS, 1 - PROBS.max(axis=1)
 AMOUNT = np.exp(2 * MEAN)
+DAYS = np.datetime64("2021-01-01") + np.arange(0, 1400, 50)
 NAMES = ["NPN", "plain", "a name that goes on and on until nobody reads it any more", "costs $5 or $6", *"abcdef"]
 WIDE_NAMES = [f"a rather long class name {i}" for i in range(20)]
 
@@ -46,6 +49,9 @@ PANELS = {  # two panels
     "calibration_plot": lambda **how: plots.calibration_plot(PIT, **how),
     "dependence_plot": lambda **how: plots.dependence_plot(
         GRID, GRID**3, GRID**3 - 1, GRID**3 + 1, np.abs(GRID), 1 + GRID**2, xlabel=NAMES[3], **how
+    ),
+    "class_dependence_plot": lambda **how: plots.class_dependence_plot(
+        GRID, np.tile([0.2, 0.8], (GRID.size, 1)), np.abs(GRID), 1 + GRID**2, classes=NAMES[2:4], **how
     ),
     "prediction_intervals": lambda **how: plots.prediction_intervals(Y, MEAN, MEAN - 1.6, MEAN + 1.6, **how),
 }
@@ -87,6 +93,10 @@ EXTREME = {
     "one class": lambda: plots.confusion_matrix_plot([[5]], ["only"]),
     "a class without rows": lambda: plots.confusion_matrix_plot([[0, 0], [7, 12345678]], ["a", "b"]),
     "one bar of no length": lambda: plots.bars(["only"], [0.0]),
+    "along dates": lambda: plots.dependence_plot(DAYS, *np.ones((5, DAYS.size)), xlabel="day"),
+    "along one date": lambda: plots.dependence_plot(DAYS[:1], *np.ones((5, 1))),
+    "along texts": lambda: plots.dependence_plot(np.array(NAMES, object), *np.ones((5, len(NAMES)))),
+    "a class along texts": lambda: plots.class_dependence_plot(["a"], [[1.0]], [0.0], [0.0], classes=["only"]),
 }
 FIGURES = FIGURES | PANELS | SINGLE
 
@@ -225,3 +235,35 @@ def test_page_stands_alone_and_escapes():
     assert "A &lt;b&gt;title&lt;/b&gt;" in text and "Two &amp; more" in text and "1 &lt; 2" in text
     assert text.count("prefers-color-scheme: dark") == 1 + 2 * 2  # the style, and two sources of each picture
     assert 'name="viewport"' in text
+
+
+def test_curves_along_dates_and_texts_stand_at_their_values():
+    along = plots.dependence_plot(DAYS, np.arange(DAYS.size), *np.ones((4, DAYS.size)))
+    curve = along.axes[0].lines[0]
+    np.testing.assert_array_equal(curve.get_xdata(), (DAYS - np.datetime64("1970-01-01")).astype(float))
+    np.testing.assert_array_equal(curve.get_ydata(), np.arange(DAYS.size))
+    texts = plots.dependence_plot(["a", "b"], [1.0, 3.0], *np.ones((4, 2))).axes[0]
+    assert [label.get_text() for label in texts.get_xticklabels()] == ["a", "b"]
+    np.testing.assert_array_equal(texts.lines[0].get_xydata(), [[0, 1], [1, 3]])
+
+
+def test_an_accuracy_is_never_below_0_nor_above_100_percent():
+    figure = plots.accuracy_by_uncertainty_plot({"": SimpleNamespace(accuracy=np.array([1.0, 0.0]), error=[0.2, 0.2])})
+    low, high = figure.axes[0].get_ylim()
+    assert 0 <= low < high <= 1
+
+
+@pytest.mark.parametrize("rows", [12, 2000])
+def test_few_rows_make_few_bars(rows):
+    y = RNG.normal(size=rows)
+    figure = plots.residual_histogram(y, np.zeros(rows), np.ones(rows))
+    (bars,) = figure.axes[0].patches
+    assert len(bars.get_data().values) == (10 if rows == 12 else 40)
+
+
+def test_amounts_with_a_long_tail_have_logarithmic_axes():
+    """Prices, whose largest are a few times the middle, would crowd in a corner; what is even stays linear."""
+    prices, even = np.exp(0.7 * RNG.normal(size=500)), RNG.uniform(1, 50, 500)
+    for values, scale in ((prices, "log"), (even, "linear")):
+        figure = plots.prediction_intervals(values, values, 0.9 * values, 1.1 * values)
+        assert figure.axes[0].get_xscale() == figure.axes[1].get_yscale() == scale

@@ -154,6 +154,7 @@ def test_requests_that_are_none_are_refused(client):
     assert "from 0.01 to 0.999, got '2'" in client.post("/predict?level=2", ROW).sentence
     assert client.post("/predict?level=nan", ROW).status == 422
     assert client.post("/predict", b"<row/>", "text/xml").status == 415
+    assert client.post("/predict", ROW, "application/x-www-form-urlencoded").status == 200  # what curl -d says
     assert client.get("/predict").status == 405
     assert "GET /health" in client.get("/nothing").sentence
     assert "a list of 2" in client.post("/explain", [ROW, ROW]).sentence

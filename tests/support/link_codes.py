@@ -7,7 +7,8 @@ import torch
 from scipy.stats import rankdata
 from sklearn.metrics import roc_auc_score
 
-from torchnpn.links import NORMALISATIONS, FeatureMap, LinkPredictor
+from torchnpn.links import FeatureMap, LinkPredictor
+from torchnpn.links.features import NORMALISATIONS
 from torchnpn.moments import JointMoments, Moments
 
 NODES, SIZE, TRAIN = 40, 6, 30

@@ -5,16 +5,19 @@ The first process writes what came of each case to OUT, as one file of numpy.
 
 from __future__ import annotations
 
+import os
+import signal
 import sys
 from functools import partial
 from pathlib import Path
 
 import numpy as np
 import torch
+from torch.distributed.fsdp import fully_shard
 from torch.utils.data import DataLoader, DistributedSampler, TensorDataset
 
 import torchnpn as npn
-from torchnpn import likelihoods, nn, table_files, tables
+from torchnpn import likelihoods, nn, table_files, tables, training
 from torchnpn.training import Processes, Recipe, join, train
 
 ROWS, FEATURES = 203, 4  # of which no number of processes takes equal parts
@@ -39,22 +42,38 @@ def network(engine: str, outputs: int, **arguments: object) -> nn.Sequential:
     return nn.mlp([FEATURES, 16, outputs], activation=ENGINES[engine], generator=generator, **arguments)
 
 
-def figures(net: nn.Module, history: npn.training.History) -> dict[str, np.ndarray]:
+def figures(net: nn.Module, history: training.History) -> dict[str, np.ndarray]:
     """The curve of losses, and the predictions."""
     curve = [(one.loss, one.kl, one.validation or 0.0) for one in history.epochs]
     with torch.no_grad():
         return {"curve": np.array(curve), "mean": net(X).mean.numpy(), "variance": net(X).variance.numpy()}
 
 
-def trained(engine: str, target: str, weighted: bool, checkpoint: Path | None = None, epochs: int = 12):
+def trained(engine: str, target: str, weighted: bool, epochs: int = 12, **arguments: object):
     """Rows that all processes have, of which each takes its part; early stopping included."""
     make, y, outputs = TARGETS[target]
     net, likelihood = network(engine, outputs), make()
     data = (X, y, WEIGHT) if weighted else (X, y)
     recipe = Recipe(epochs=epochs, batch_size=16, learning_rate=1e-2, patience=6)
     prior = npn.priors.EmpiricalBayes()
-    history = train(net, data, likelihood, prior, recipe, validation=(X[:50], y[:50]), checkpoint=checkpoint)
+    history = train(net, data, likelihood, prior, recipe, validation=(X[:50], y[:50]), **arguments)
     return figures(net, history)
+
+
+def killed(checkpoint: str):
+    """A process is killed twice, another one each time; torchrun starts all of them again."""
+    training.checkpoint.SECONDS = -1.0  # after every epoch
+    start, rank = int(os.environ["TORCHELASTIC_RESTART_COUNT"]), join().rank
+
+    computed = []
+
+    def callback(history: training.History) -> None:
+        computed.append(len(history.epochs))
+        if rank == start and len(history.epochs) == 2 + 3 * start:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    found = trained("chain", "regression", True, checkpoint=checkpoint, callback=callback)
+    return {**found, "restarts": np.array(start), "computed": np.array(computed)}
 
 
 def of_replicas(engine: str):
@@ -77,6 +96,24 @@ def of_loader(processes: Processes):
     return figures(net, history)
 
 
+def of_a_loop_of_ones_own(processes: Processes):
+    """Without `train`: torch's FSDP2 deals out the weights, and sums the gradients."""
+    make, y, outputs = TARGETS["regression"]
+    net, likelihood = network("tape", outputs), make()
+    if processes.connected:
+        for module in [*(one for one in net if [*one.parameters()]), net]:
+            fully_shard(module)
+    optimizer = torch.optim.Adam([*net.parameters()], 1e-2)
+    rows = torch.arange(ROWS)[processes.part(ROWS)]
+    for _ in range(5):
+        optimizer.zero_grad()
+        losses = likelihood.loss(net(X[rows]), y[rows])
+        (losses.sum() * processes.count / ROWS).backward()  # FSDP2 takes the mean over processes
+        optimizer.step()
+    with torch.no_grad():
+        return {"mean": net(X).mean.numpy(), "variance": net(X).variance.numpy()}
+
+
 def of_estimators():
     """The default mixture, and members of an ensemble."""
     X_, y = X.numpy(), TARGETS["regression"][1].numpy().ravel()
@@ -87,7 +124,7 @@ def of_estimators():
 
 def of_a_folder(folder: str):
     """Rows that are read piece by piece, as those of a table that is larger than memory."""
-    large = tables.read_large(table_files.open_folder(Path(folder)), "y")
+    large = tables.read_large(table_files.open_folder(Path(folder)), tables.Question("y"))
     model, _ = tables.fit_large(large, {"hidden": (8,), "max_epochs": 4, "batch_size": 64, "random_state": 0})
     return {"mean": model.predict(large.held_out.X), "curve": np.array([one.loss for one in model.history_.epochs])}
 
@@ -101,6 +138,10 @@ def results(cases: list[str]) -> dict[str, np.ndarray]:
                 one = of_loader(join())
             case ["replicas", engine]:
                 one = of_replicas(engine)
+            case ["killed", *path]:
+                one = killed("-".join(path))
+            case ["sharded"]:
+                one = of_a_loop_of_ones_own(join())
             case ["estimators"]:
                 one = of_estimators()
             case ["folder", *path]:

@@ -1,20 +1,22 @@
-"""A folder that is read piece by piece in each epoch, as one that is larger than memory."""
+"""A folder that is read piece by piece in each pass, as one that is larger than memory."""
 
 from __future__ import annotations
 
 import dataclasses
+import gzip
 
 import numpy as np
 import pandas as pd
 import pyarrow.parquet
 import pytest
 import torch
-from support.commands import done
+from support.commands import done, refused
 
 import torchnpn as npn
 from torchnpn import table_files, tables
 from torchnpn.tables import stream as streams
 from torchnpn.training import Processes
+from torchnpn.training.data import as_batches
 
 ROWS = 3_000
 
@@ -54,9 +56,9 @@ def folder(request, tmp_path_factory):
     return written(tmp_path_factory.mktemp("large") / "rows", request.param)
 
 
-def raw_stream(folder, **settings):
+def raw_stream(folder):
     """All rows to learn from, with their numbers as the only input."""
-    read = tables.read_large(table_files.open_folder(folder), "y", use=["number"], **settings)
+    read = tables.read_large(table_files.open_folder(folder), tables.Question("y", use=["number"]))
 
     def as_numbers(X, y):
         return npn.Moments(torch.from_numpy(X[:, :1].copy())), y
@@ -66,7 +68,7 @@ def raw_stream(folder, **settings):
 
 def numbers_seen(stream, batch_size, seed=0, processes=1):
     """Numbers of the rows of each batch, as a sorted tuple."""
-    every = [list(stream.epoch(batch_size, seed, Processes(rank, processes))) for rank in range(processes)]
+    every = [list(stream.one_pass(batch_size, seed, Processes(rank, processes))) for rank in range(processes)]
     steps = max(map(len, every))
     return [
         np.sort(np.concatenate([batches[t][0].mean[:, 0].numpy() for batches in every if t < len(batches)]))
@@ -82,7 +84,7 @@ def test_an_epoch_has_each_row_once_and_none_that_is_held_out(folder):
     known = np.flatnonzero(table()["y"].notna())
     held_out = read.held_out.X[:, 0] + origin
     assert sorted(seen + origin) == sorted(set(known) - set(held_out))
-    assert len(seen) == stream.count and len(batches) == stream.steps(64)
+    assert len(seen) == stream.count
     assert 0.05 < len(held_out) / len(known) < 0.15
     assert set(read.some.X[:, 0] + origin) <= set(seen + origin)
 
@@ -94,7 +96,40 @@ def test_batches_are_the_same_for_any_number_of_processes(folder):
         for one, several in zip(alone, numbers_seen(stream, 64, processes=processes), strict=True):
             np.testing.assert_array_equal(one, several)
     assert max(map(len, alone)) <= 70
+    for processes in (1, 2, 3, 16):
+        assert [*map(len, numbers_seen(stream, 64, processes=processes))] == stream.sizes(64, processes)
     assert len(alone) <= 1.15 * stream.count / 64  # lanes end together, nearly
+
+
+@pytest.mark.parametrize("processes", [1, 2, 16])
+def test_epochs_of_a_pass_go_on_where_the_one_before_stopped(folder, monkeypatch, processes):
+    """Also where a training is taken up in the midst of a pass, and by processes that have no file of their own."""
+    monkeypatch.setattr(streams, "_PART", 700)
+    _, stream = raw_stream(folder)
+    assert stream.parts == 4
+
+    def epochs(numbers, rank):
+        source = as_batches(stream, torch.device("cpu"))
+        dealt = lambda number: source.own_batches(64, number, Processes(rank, processes), number)
+        return [[(batch.x.mean[:, 0], batch.weight, total) for batch, total in dealt(number)] for number in numbers]
+
+    every = [epochs(range(8), rank) for rank in range(processes)]
+    again = epochs([5, 6, 7], processes - 1)
+    for one, other in zip(every[-1][5:], again, strict=True):
+        assert all(torch.equal(a[0], b[0]) for a, b in zip(one, other, strict=True))
+    for first in (0, 4):  # each pass has each row once
+        steps = [step for rank in every for epoch in rank[first : first + 4] for step in epoch]
+        seen = torch.cat([numbers for numbers, weight, _ in steps if weight is None])
+        assert len(seen) == len(seen.unique()) == stream.count
+        assert sum(total for epoch in every[0][first : first + 4] for *_, total in epoch) == stream.count
+
+
+def test_files_that_change_are_told(folder):
+    _, stream = raw_stream(folder)
+    (piece, rows), *others = stream.pieces
+    changed = dataclasses.replace(stream, pieces=(streams.PieceRows(piece, rows + 1), *others))
+    with pytest.raises(table_files.TableError, match="changed while it was read"):
+        list(changed.one_pass(64, 0, Processes()))
 
 
 def test_epochs_have_other_orders(folder, monkeypatch):
@@ -110,9 +145,10 @@ def test_epochs_have_other_orders(folder, monkeypatch):
 def test_a_folder_is_learnt_as_the_same_rows_in_memory_are(folder, target):
     rest = [name for name in ("y", "class", "count", "number") if name != target]
     settings = {"hidden": (8,), "max_epochs": 12, "batch_size": 64, "random_state": 0}
-    large = tables.read_large(table_files.open_folder(folder), target, drop=rest)
+    question = tables.Question(target, drop=rest)
+    large = tables.read_large(table_files.open_folder(folder), question)
     estimator, about = tables.fit_large(large, settings)
-    data, rows = tables.read_data(table_files.memory_table(table()), target, drop=rest)
+    data, rows = tables.read_data(table_files.memory_table(table()), question)
     whole, beside = tables.fit_estimator(data.schema, data.target, rows, settings)
     assert (about.family, large.data.schema.names) == (beside.family, data.schema.names)
     ours, theirs = (
@@ -148,3 +184,19 @@ def test_a_stream_knows_other_files(folder):
     _, stream = raw_stream(folder)
     assert stream.identity == raw_stream(folder)[1].identity
     assert stream.identity != dataclasses.replace(stream, seed=1).identity
+
+
+def test_addresses_are_read_as_folders_are(tmp_path):
+    """s3:// and others go through fsspec; memory:// is a store that needs no network."""
+    store = pytest.importorskip("upath", reason="universal-pathlib is not installed").UPath("memory://store/rows")
+    store.mkdir(parents=True)
+    for path in written(tmp_path / "here").iterdir():
+        (store / path.name).write_bytes(path.read_bytes())
+    (store / "more.csv.gz").write_bytes(gzip.compress(table(50).to_csv(index=False).encode()))
+    drop = [word for name in ("class", "count") for word in ("--drop", name)]
+    done("fit", store, "-t", "y", *drop, "-o", tmp_path / "m.npn", "--epochs", 1, "--no-report")
+    assert "3,050" in done("predict", tmp_path / "m.npn", store, "-o", tmp_path / "out", "--workers", 1)
+    assert len(list((tmp_path / "out").iterdir())) == 6
+    with pytest.raises(table_files.TableError, match="There is nothing at memory://store/other"):
+        table_files.open_table(table_files.place("memory://store/other.csv"))
+    assert "nosuch://rows cannot be read: Unsupported filesystem" in refused("fit", "nosuch://rows", "-t", "y")

@@ -13,6 +13,7 @@ from torchnpn.cli.commands import evaluate, fit, predict
 from torchnpn.cli.data import data
 from torchnpn.cli.demo import demo
 from torchnpn.cli.errors import OneLineGroup, fail
+from torchnpn.cli.export import export
 from torchnpn.cli.info import info
 from torchnpn.cli.serve import serve
 
@@ -28,7 +29,7 @@ app = typer.Typer(
     rich_markup_mode=None,  # plain help: paragraphs and examples stay as they are written
     pretty_exceptions_enable=False,
 )
-for command in (fit, predict, evaluate, info, serve, demo):
+for command in (fit, predict, evaluate, info, export, serve, demo):
     app.command()(command)
 app.add_typer(data, name="data")
 

@@ -30,8 +30,22 @@ class Bad(StrEnum):
 def InputTable(what: str) -> Any:
     """An argument that names a table."""
     return typer.Argument(
-        help=f"{what}: .csv, .tsv (also .gz), .parquet or .xlsx, or a folder of such; - reads standard input."
+        help=f"{what}: .csv, .tsv (also .gz), .parquet or .xlsx, or a folder of such; - reads standard input.",
+        parser=_place,
+        metavar="TABLE",
     )
+
+
+def _place(text: str) -> Path:
+    """A path, also one in an object store."""
+    if "://" not in text:
+        return Path(text)
+    from torchnpn.table_files import TableError, place
+
+    try:
+        return place(text)
+    except TableError as error:
+        raise typer.BadParameter(str(error)) from error
 
 
 def finite(value: float) -> float:

@@ -214,6 +214,7 @@ def evaluate(
     model: ModelPath,
     data: Annotated[Path, InputTable("Table with the model's columns and its target")],
     level: Level = 0.9,
+    on_bad: OnBad = Bad.stop,
 ) -> None:
     """Test a model on rows whose target is known.
 
@@ -228,7 +229,7 @@ def evaluate(
     _check_order(model, data)
     from torchnpn.cli import predicting
 
-    predicting.evaluate(model, data, level)
+    predicting.evaluate(model, data, level, on_bad is Bad.skip)
 
 
 def _check_order(model: Path, data: Path) -> None:

@@ -64,8 +64,9 @@ class OneLineGroup(TyperGroup):
 
 def print_to_stderr(message: str) -> None:
     """One line on the error stream."""
-    text = printable(" ".join(message.split()))
-    typer.echo(f"npn: {text if len(text) <= _LONGEST else text[:_LONGEST] + '…'}", err=True)
+    text, rank = printable(" ".join(message.split())), os.environ.get("RANK", "0")
+    who = f"npn, process {rank}" if "TORCHELASTIC_RUN_ID" in os.environ and rank != "0" else "npn"
+    typer.echo(f"{who}: {text if len(text) <= _LONGEST else text[:_LONGEST] + '…'}", err=True)
 
 
 def fail(message: str, status: int = USAGE) -> NoReturn:

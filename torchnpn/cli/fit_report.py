@@ -13,6 +13,7 @@ from sklearn.metrics import confusion_matrix
 
 import torchnpn
 from torchnpn import inspection, metrics, plots, report, table_files, tables
+from torchnpn.cli import report_insight
 from torchnpn.cli.models import describe_column, describe_network
 
 _WIDE = 8.8  # inches of a figure with two panels
@@ -23,7 +24,8 @@ Array = NDArray[Any]
 def html(
     model: tables.TableModel,
     kind: tables.Kind,
-    outcome: tables.Outcome,  # of the held-out rows
+    X: Array,  # (rows, inputs) held-out rows
+    outcome: tables.Outcome,  # of them
     importance: inspection.Importance,
     survey: table_files.Survey,
     left_out: list[tables.LeftOut],
@@ -39,7 +41,10 @@ def html(
         f"A natural-parameter network was trained on {record.rows:,} rows of {record.file} to predict {name}. Each "
         f"prediction is a distribution. {record.held_out:,} other rows were held out for testing; all figures below "
         "are measured on them.",
-        [_summary(model, kind), *trust, _reliance(importance), _columns(model, survey, left_out)],
+        [
+            *(_summary(model, kind), *trust, _reliance(importance), _along(model, X, importance)),
+            *(report_insight.uncertain_rows(model, X, outcome), _columns(model, survey, left_out)),
+        ],
         f"Made by npn fit, torchnpn {torchnpn.__version__}, torch {torch.__version__}.",
     )
 
@@ -205,6 +210,23 @@ def _reliance(importance: inspection.Importance) -> report.Section:
         *(importance.increase[:_MOST_BARS], importance.error[:_MOST_BARS]),
         title="Importance of columns",
         xlabel="loss when shuffled (nats per row)",
+    )
+
+
+def _along(model: tables.TableModel, X: Array, importance: inspection.Importance) -> report.Section:
+    """The most important columns, of those that have two values in these rows."""
+    drawn = []
+    for name in importance.names[: report_insight.MOST_COLUMNS]:
+        if (found := report_insight.along(model, X, name)) is not None:
+            draw, arguments = found
+            alt = f"First: predictions by {name}. Second: their standard deviation and its two parts."
+            drawn.append(_picture(alt, f"Along {name}.", draw, **arguments))
+    return report.Section(
+        "How the prediction and its uncertainty change",
+        "Held-out rows get the same value in one column, one value after the other, and their predictions are "
+        "averaged. Noise is what more data would not take away; the model's part grows where it has seen few rows.",
+        pictures=drawn,
+        note="The most important columns. Where columns go together, some of these rows exist nowhere.",
     )
 
 

@@ -15,11 +15,12 @@ import torch
 
 from torchnpn import inspection, io, table_files, tables
 from torchnpn._files import whole_file
-from torchnpn._text import did_you_mean, shown
+from torchnpn._text import counted, did_you_mean, shown
 from torchnpn.cli import fit_report
 from torchnpn.cli.arguments import FitOptions
 from torchnpn.cli.console import NOTE, bars, is_first, say, show_record
 from torchnpn.cli.errors import fail, writing
+from torchnpn.cli.predicting import open_data
 from torchnpn.estimators import NPNClassifier, NPNRegressor
 from torchnpn.likelihoods import BY_NAME
 from torchnpn.report import printable
@@ -61,7 +62,7 @@ def fit(options: FitOptions) -> None:
     if not len(held_out.y) or learn.y.min() == learn.y.max():
         fail(f"the target {read.target.name!r} differs in too few rows to learn from some and test on others.")
     rows = len(learn.y) if large is None else large.stream.count
-    say(f"Learning from {_rows(rows)}; {len(held_out.y):,} are held out for testing.")
+    say(f"Learning from {counted(rows)}; {len(held_out.y):,} are held out for testing.")
     checkpoint = options.out.with_name(f"{options.out.name}.checkpoint")
     with bars() as bar, _warnings_as_notes():
         if large is None:
@@ -86,7 +87,7 @@ def fit(options: FitOptions) -> None:
     say(f"Model:  {options.out}")
     if options.report:
         with _warnings_as_notes():
-            text = fit_report.html(fitted, read.kind, best.outcome, importance, read.found, read.left_out)
+            text = fit_report.html(fitted, read.kind, held_out.X, best.outcome, importance, read.found, read.left_out)
         with writing(beside := options.out.with_suffix(".html")), whole_file(beside) as file:
             file.write(text.encode())
         say(f"Report: {beside}")
@@ -153,9 +154,7 @@ def _fitted(
 
 
 def _tested(estimator: NPNRegressor | NPNClassifier, about: tables.Target, held_out: tables.Rows) -> Candidate:
-    outcome = tables.outcome(estimator, about, *held_out)
-    baseline = tables.marginal_outcome(about, held_out.y, exposures=about.exposures(held_out.X))
-    return Candidate(estimator, about, outcome, tables.figures(outcome, baseline))
+    return Candidate(estimator, about, *tables.tested(estimator, about, held_out))
 
 
 def _nll(candidate: Candidate) -> str:
@@ -164,19 +163,15 @@ def _nll(candidate: Candidate) -> str:
 
 def _understood(options: FitOptions, progress: Callable[[float], None]) -> Understood:
     """What a table holds, with its rows, or where they do not fit into memory, some of them."""
-    table = _opened(options)
-    name, drop, use, exposure = _columns(options, table)
-    how: dict[str, Any] = {
-        "drop": drop, "use": use, "decimal": options.decimal, "missing": options.missing, "exposure": exposure,
-        "seed": options.seed, "progress": progress,
-    }  # fmt: skip
+    table = open_data(options.data, skip_bad=options.skip_bad)
+    question = _question(options, table)
     if isinstance(table, table_files.FolderTable) and options.max_rows is None and table.about_rows > tables.MOST_ROWS:
-        large = tables.read_large(table, name, options.family, validation=options.validation, **how)
+        large = tables.read_large(table, question, options.validation, progress)
         _check_size(options, large.data)
         _say_what_was_read(large.data, None)
         return Understood(large.data, large.some, large.held_out, large)
     most = options.max_rows or tables.MOST_ROWS
-    read, rows = tables.read_data(table, name, options.family, max_rows=most, **how)
+    read, rows = tables.read_data(table, question, most, progress)
     _check_size(options, read)
     _say_what_was_read(read, len(rows.y), most)
     parts = tables.split_rows(rows.y, options.validation, options.seed, by_class=read.target.is_class)
@@ -184,17 +179,8 @@ def _understood(options: FitOptions, progress: Callable[[float], None]) -> Under
     return Understood(read, learn, held_out)
 
 
-def _opened(options: FitOptions) -> table_files.Table:
-    if not options.data.is_dir():
-        return table_files.open_table(options.data)
-    table = table_files.open_folder(options.data, options.skip_bad)
-    for path, reason in table.bad:
-        say(f"  left out: {path}: {reason}.", style=NOTE)
-    return table
-
-
-def _columns(options: FitOptions, table: table_files.Table) -> tuple[str, list[str], list[str], str]:
-    """Names of the target, of those to drop and to use, and of the exposure."""
+def _question(options: FitOptions, table: table_files.Table) -> tables.Question:
+    """What is to be learnt, with the columns by their names."""
     name = table.column(options.target)
     drop, use = (list(map(table.column, some)) for some in (options.drop, options.use))
     exposure = table.column(options.exposure) if options.exposure else ""
@@ -209,13 +195,14 @@ def _columns(options: FitOptions, table: table_files.Table) -> tuple[str, list[s
         fail(f"the exposure {exposure!r} can be neither the target nor dropped.")
     if both := set(drop) & set(use):
         fail(f"--drop and --use both name {min(both)!r}. Choose one of the two.")
-    return name, drop, use, exposure
+    decimal, missing = options.decimal, options.missing
+    return tables.Question(name, options.family, drop, use, decimal, missing, exposure, options.seed)
 
 
 def _say_what_was_read(read: tables.Data, kept: int | None, max_rows: int = 0) -> None:
     """A few lines; `kept` is the number of rows that are used, where not all are."""
     filled = read.found.columns[read.target.name].filled
-    say(f"{read.table.name}: {_rows(read.found.rows)}, columns to learn from: {len(read.schema.columns)}.")
+    say(f"{read.table.name}: {counted(read.found.rows)}, columns to learn from: {len(read.schema.columns)}.")
     if read.table.note:
         say(f"  {read.table.note}.", style=NOTE)
     for note in table_files.notes(read.found):
@@ -226,7 +213,7 @@ def _say_what_was_read(read: tables.Data, kept: int | None, max_rows: int = 0) -
         if len(names) > _MOST_NAMED:
             say(f"  left out: {shown(names[0])} and {len(names) - 1:,} more columns: each {reason}.", style=NOTE)
     if filled < read.found.rows:
-        say(f"  not used: {_rows(read.found.rows - filled)} without a target.", style=NOTE)
+        say(f"  not used: {counted(read.found.rows - filled)} without a target.", style=NOTE)
     if kept is not None and kept < filled:
         why = "--max-rows" if kept == max_rows else "with so many columns, more rows do not fit into memory"
         say(f"  a random sample of {kept:,} of the {filled:,} rows is used ({why}).", style=NOTE)
@@ -238,10 +225,6 @@ def _by_reason(left_out: list[tables.LeftOut]) -> dict[str, list[str]]:
     for name, reason in left_out:
         grouped.setdefault(reason, []).append(name)
     return grouped
-
-
-def _rows(count: int) -> str:
-    return "1 row" if count == 1 else f"{count:,} rows"
 
 
 def _check_device(device: str) -> None:

@@ -15,18 +15,28 @@ if TYPE_CHECKING:
 
 
 @in_one_line
-def info(model: Annotated[Path, typer.Argument(help="Model file.")]) -> None:
+def info(
+    model: Annotated[Path, typer.Argument(help="Model file.")],
+    card: Annotated[bool, typer.Option("--card", help="Print a model card, in Markdown.")] = False,
+) -> None:
     """Show what a model file holds.
 
     Its target, its columns, its network, how well it did on the held-out rows, and the versions that wrote it.
 
     \b
-    Example:
+    Examples:
       npn info model.npn
+      npn info model.npn --card > MODEL_CARD.md
     """
     from torchnpn import io
 
     about = io.describe(model)
+    if card:
+        from torchnpn.cli import card as cards
+        from torchnpn.cli.models import load_model
+
+        print(cards.card(model.name, load_model(model), about), end="")
+        return
     versions = ", ".join(f"{name} {version}" for name, version in about["versions"].items())
     facts = {
         "holds": about["type"],

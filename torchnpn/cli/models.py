@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from torchnpn import io, table_files, tables
+from torchnpn._text import counted
 from torchnpn.cli.errors import fail
 from torchnpn.columns import Column, Date, Number
 
@@ -43,6 +44,6 @@ def describe_network(model: tables.TableModel) -> str:
     hidden = tuple(getattr(estimator, "hidden_", None) or estimator.hidden or ())
     some = "no hidden layer" if not hidden else "a hidden layer" if len(hidden) == 1 else "hidden layers"
     layers = f"{some} of {', '.join(f'{size:,}' for size in hidden)} units" if hidden else some
-    inputs = "1 input" if model.schema.width == 1 else f"{model.schema.width:,} inputs"
+    inputs = counted(model.schema.width, "input")
     several = f"{estimator.n_estimators} networks, each with " if (estimator.n_estimators or 1) > 1 else "Network with "
     return f"{several}{inputs} and {layers}; activation {estimator.activation}, kl_weight {estimator.kl_weight:g}."

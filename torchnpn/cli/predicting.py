@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from torchnpn import table_files, tables
 from torchnpn._text import did_you_mean, shown
-from torchnpn.cli.console import WARNING, bars, say, show_figures
+from torchnpn.cli.console import NOTE, WARNING, bars, say, show_figures
 from torchnpn.cli.errors import STDOUT, fail, print_to_stderr, writing
 from torchnpn.cli.models import load_model
 from torchnpn.columns import Number
@@ -84,9 +84,9 @@ def write_predictions(
     return last_row
 
 
-def evaluate(model_path: Path, data: Path, level: float) -> None:
+def evaluate(model_path: Path, data: Path, level: float, skip_bad: bool = False) -> None:
     """Print the figures of a model on a table."""
-    fitted, table = _opened(model_path, data)
+    fitted, table = _opened(model_path, data, skip_bad)
     target = fitted.target
     fitted.schema.check(table.names)
     if target.name not in table.names:
@@ -121,9 +121,19 @@ def evaluate(model_path: Path, data: Path, level: float) -> None:
         say("Worse on these rows than predicting the same distribution for every row.", style=WARNING)
 
 
-def _opened(model_path: Path, data: Path) -> tuple[tables.TableModel, table_files.Table]:
+def open_data(data: Path, names: Sequence[str] = (), skip_bad: bool = False) -> table_files.Table:
+    """A file, or a folder of which bad files are left out, and named; `names` are columns that are expected."""
+    if not data.is_dir():
+        return table_files.open_table(data, names)
+    table = table_files.open_folder(data, skip_bad)
+    for path, reason in table.bad:
+        say(f"  left out: {path}: {reason}.", style=NOTE)
+    return table
+
+
+def _opened(model_path: Path, data: Path, skip_bad: bool = False) -> tuple[tables.TableModel, table_files.Table]:
     model = load_model(model_path)
-    table = table_files.open_folder(data) if data.is_dir() else table_files.open_table(data, model.schema.names)
+    table = open_data(data, model.schema.names, skip_bad)
     if table.note:
         print_to_stderr(f"note: {table.label} is {table.note}.")  # the table itself may be printed
     return model, table

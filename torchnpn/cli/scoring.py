@@ -76,7 +76,7 @@ def _tasks(
 ) -> Iterator[_Task]:
     made_by = hashlib.sha256(model.read_bytes()).hexdigest()
     for shard in table_files.shard_paths(folder):
-        place = out / shard.relative_to(folder)
+        place = out.joinpath(*shard.relative_to(folder).parts)
         place = place if place.suffix == ".parquet" else place.with_name(f"{place.name}.parquet")
         with writing(place):
             place.parent.mkdir(parents=True, exist_ok=True)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import signal
 from importlib.util import find_spec
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -28,6 +30,9 @@ def serve(
     POST /predict takes rows as JSON or a table as CSV, GET / shows a page with a control for each column, /metrics is
     for Prometheus, /openapi.json says how to call it. There is no password: let only those in who may ask.
 
+    An ONNX file of npn export is served by npn-runtime, with its own limits: POST /predict, /model and /health; without
+    the page, /explain and /metrics.
+
     \b
     Examples:
       npn serve model.npn
@@ -35,6 +40,8 @@ def serve(
       curl -d '{"area": 50, "district": "North"}' localhost:8000/predict
       curl -H content-type:text/csv --data-binary @new.csv localhost:8000/predict
     """
+    if model.suffix == ".onnx":
+        return _serve_exported(model, host, port)
     for needed in _NEEDED:
         if find_spec(needed) is None:
             fail(f"{needed} is not installed. npn serve needs: pip install 'torchnpn[cli,serve]'")
@@ -50,4 +57,25 @@ def serve(
         limits = server.Limits(body=megabytes << 20, bodies=max(64, 4 * megabytes) << 20, rows=rows, seconds=seconds)
         shown = f"[{host}]" if ":" in host else host
         say(f"Predicting {fitted.target.name} at http://{shown}:{listening.getsockname()[1]}/  (stop with Ctrl-C)")
+        for number in (signal.SIGINT, signal.SIGTERM):  # which uvicorn acts on, and then raises once more
+            signal.signal(number, signal.SIG_IGN)
         server.serve(fitted, listening, limits)
+    say("Stopped.")
+
+
+def _serve_exported(model: Path, host: str, port: int) -> None:
+    """Such a file holds a graph and what it reads, and cannot say more than its predictions."""
+    if find_spec("npn_runtime") is None:
+        fail("npn_runtime is not installed. To serve an ONNX file: pip install ./runtime (in a clone of torchnpn)")
+    import npn_runtime
+    from npn_runtime import server
+
+    try:
+        exported = npn_runtime.load(model)
+    except (npn_runtime.ModelError, OSError) as error:
+        fail(f"{error}")
+    say("An ONNX file gives predictions alone: for the page, explanations and metrics, serve the .npn file.")
+    try:
+        server.serve(exported, host, port)
+    except OSError as error:
+        fail(f"cannot listen at {host}, port {port}: {error.strerror or error}.")

@@ -1,7 +1,7 @@
 """Kinds of columns, learnt from a table, and how their cells become the inputs of a network."""
 
 from torchnpn.columns.category import MOST_LEVELS, Category
-from torchnpn.columns.cells import Cells, Texts, Times
+from torchnpn.columns.cells import Cells, Texts, Times, is_missing
 from torchnpn.columns.date import Date
 from torchnpn.columns.dates import orders
 from torchnpn.columns.encoder import Column, Columns, Encoded, column_from_state
@@ -23,6 +23,7 @@ __all__ = [
     "Times",
     "arrow_cells",
     "column_from_state",
+    "is_missing",
     "learn",
     "orders",
 ]

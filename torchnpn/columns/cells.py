@@ -91,7 +91,7 @@ def factorised(values: Iterable[Any], name: str) -> tuple[Array, list[Any]]:
         raise ValueError(
             f"Column {name!r} holds lists or other compound values; expected numbers, text, categories, dates or times."
         ) from None
-    there = [not _is_missing(value) for value in places]
+    there = [not is_missing(value) for value in places]
     new = np.where(there, np.cumsum(there) - 1, NONE) if places else np.empty(0, np.int64)
     return new[codes], [value for value, is_there in zip(places, there, strict=True) if is_there]
 
@@ -153,7 +153,8 @@ def _mixture(different: list[Any], name: str) -> str:
     )
 
 
-def _is_missing(value: Any) -> bool:
+def is_missing(value: Any) -> bool:
+    """Whether it is None, NaN or the like."""
     try:
         return value is None or bool(value != value)
     except TypeError:  # of pandas.NA, which is neither true nor false

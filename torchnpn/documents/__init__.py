@@ -1,7 +1,8 @@
 """Bags of words: autoencoders of distributions that are trained on sparse counts."""
 
-from torchnpn.documents.autoencoder import DocumentAutoencoder, JointArrayMoments, Reconstruction
+from torchnpn.documents.autoencoder import DocumentAutoencoder, Reconstruction
 from torchnpn.documents.counts import checked_counts, row_max, row_sum
+from torchnpn.documents.joint import JointArrayMoments
 
 __all__ = ["DocumentAutoencoder", "JointArrayMoments", "Reconstruction", "checked_counts", "row_max", "row_sum"]
 

@@ -8,13 +8,14 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
+from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 from torch.optim import Optimizer
 
 from torchnpn.documents import joint
 from torchnpn.documents.architecture import Architecture
 from torchnpn.documents.counts import Counts, checked_counts, word_means
+from torchnpn.documents.joint import JointArrayMoments
 from torchnpn.documents.layers import WordLinear
 from torchnpn.documents.schedule import adam_with_own_rates, warm_cosine
 from torchnpn.documents.settings import FAMILIES, check_settings
@@ -23,16 +24,14 @@ from torchnpn.estimators import (
     ArrayMoments,
     Progress,
     all_or_nothing,
-    check_enough_rows,
-    check_progress,
-    checked_data,
     decoded,
     in_float64,
     reporter,
-    seed_of,
+    settings,
     state,
+    validation,
 )
-from torchnpn.io import checks
+from torchnpn.io import StoredEstimator, checks
 from torchnpn.likelihoods import Likelihood
 from torchnpn.moments import Moments
 from torchnpn.nn import Sequential, check_network_size
@@ -52,20 +51,7 @@ class Reconstruction(NamedTuple):
     variance: Array  # (documents,) Σ o_s over all words: the paper's measure of uncertainty
 
 
-class JointArrayMoments(NamedTuple):
-    """Mean and covariance of codes, as arrays."""
-
-    mean: Array  # (documents, units)
-    covariance: Array  # (documents, units, units)
-
-    @property
-    def variance(self) -> Array:  # (documents, units)
-        """The diagonal of the covariance."""
-        variance: Array = self.covariance.diagonal(axis1=-2, axis2=-1)
-        return variance
-
-
-class DocumentAutoencoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]
+class DocumentAutoencoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, StoredEstimator):  # type: ignore[misc]
     """An autoencoder of distributions for counts ≥ 0, such as bags of words (paper, Section 4.3).
 
     The last hidden layer is the code, a mirror decodes it. Each document is scaled by itself, so that its length does
@@ -97,7 +83,7 @@ class DocumentAutoencoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
             later layer: weights of rare words stay as uncertain as they are. The more words, the smaller should be
             kl_weight.
         optimizer: "adam" for AdamW; or another name of `training.OPTIMIZERS`, such as the paper's "adadelta" (with
-            learning_rate=1.0), which has one rate for all weights, and no decay.
+            learning_rate=1.0), which has one constant rate for all weights, and no decay.
         learning_rate: Of the optimizer, for means of weights; rises over `warm_up` steps and falls along half a cosine.
         spread_learning_rate: The same for the logarithms of standard deviations or of coefficients of variation.
         weight_decay: Of AdamW, for means of weights.
@@ -186,11 +172,11 @@ class DocumentAutoencoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
             progress: Called with the share of training that is done, from 0 to 1.
         """
         self._check_settings()
-        check_progress(progress)
+        validation.check_progress(progress)
         counts = self._check_counts(X, reset=True)
-        check_enough_rows(self, counts, None)
+        validation.check_enough_rows(self, counts, None)
         documents, terms = counts.shape
-        architecture, self._seed = self._architecture, seed_of(self.random_state)
+        architecture, self._seed = self._architecture, settings.seed_of(self.random_state)
         batch_size = int(self.batch_size or min(_BATCH, max(documents // _FEWEST_STEPS, _LEAST_BATCH)))
         check_network_size(architecture.sizes(terms), min(batch_size, documents))
         x, y = architecture.inputs(counts), architecture.targets(counts)
@@ -201,7 +187,7 @@ class DocumentAutoencoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
             batch_size=batch_size,
             learning_rate=self._chosen("learning_rate"),
             optimizer=self._optimizer(),
-            scheduler=warm_cosine(int(self.warm_up)),
+            scheduler=warm_cosine(int(self.warm_up)) if self.optimizer == "adam" else None,
             kl_weight=constant(self._chosen("kl_weight")),
             seed=self._seed,
         )
@@ -372,7 +358,7 @@ class DocumentAutoencoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
 
     def _check_counts(self, X: Any, reset: bool = False) -> Counts:
         options = {"accept_sparse": "csr", "ensure_non_negative": True}
-        checked = checked_data(self, X, reset=reset, **options)
+        checked = validation.checked_data(self, X, reset=reset, **options)
         return checked_counts(checked, whole=self._architecture.needs_whole_counts)
 
     # Model files -------------------------------------------------------------------------------------------------

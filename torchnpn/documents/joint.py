@@ -8,14 +8,31 @@ themselves for each document, so this is for encoding, not for training.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any, NamedTuple
 
 import torch
+from numpy.typing import NDArray
 from torch import nn
 
 from torchnpn.documents.layers import WordLinear
 from torchnpn.moments import JointMoments, Moments
 from torchnpn.nn import Linear
 from torchnpn.sparse import SparseBatch
+
+Array = NDArray[Any]
+
+
+class JointArrayMoments(NamedTuple):
+    """Mean and covariance of codes, as arrays."""
+
+    mean: Array  # (documents, units)
+    covariance: Array  # (documents, units, units)
+
+    @property
+    def variance(self) -> Array:  # (documents, units)
+        """The diagonal of the covariance."""
+        variance: Array = self.covariance.diagonal(axis1=-2, axis2=-1)
+        return variance
 
 
 def code(encoder: Sequence[nn.Module], x: SparseBatch, p: float) -> JointMoments:

@@ -6,20 +6,7 @@ import math
 from typing import Any
 
 from torchnpn.documents.architecture import FAMILY_ACTIVATIONS, LOSSES, SCALINGS
-from torchnpn.estimators import (
-    NOT_NEGATIVE,
-    POSITIVE,
-    RATE,
-    SHARE,
-    WEIGHT,
-    Range,
-    check_choice,
-    check_count,
-    check_flag,
-    check_hidden,
-    check_number,
-    check_verbose,
-)
+from torchnpn.estimators import settings
 from torchnpn.training import OPTIMIZERS
 
 _POSITIVE: dict[str, Any] = {
@@ -46,35 +33,35 @@ FAMILIES: dict[str, dict[str, Any]] = {
     "gamma": {**_POSITIVE, "loss": "bce", "masking": 0.7},
     "poisson": {**_POSITIVE, "loss": "poisson", "masking": 0.5},
 }
-_RANGES: dict[str, Range] = {
-    **dict.fromkeys(("masking", "input_noise", "encoding_noise"), SHARE),
-    **dict.fromkeys(("tau", "r", "epsilon", "initial_variance"), POSITIVE),
-    **dict.fromkeys(("learning_rate", "spread_learning_rate"), RATE),
-    "kl_weight": WEIGHT,
-    "weight_decay": NOT_NEGATIVE,
+_RANGES: dict[str, settings.Range] = {
+    **dict.fromkeys(("masking", "input_noise", "encoding_noise"), settings.SHARE),
+    **dict.fromkeys(("tau", "r", "epsilon", "initial_variance"), settings.POSITIVE),
+    **dict.fromkeys(("learning_rate", "spread_learning_rate"), settings.RATE),
+    "kl_weight": settings.WEIGHT,
+    "weight_decay": settings.NOT_NEGATIVE,
 }
 _OPTIONAL = {*FAMILIES["gaussian"], "encoding_noise", "batch_size"}  # may be None
 _COUNTS = {"batch_size": math.inf, "max_epochs": 100_000, "warm_up": math.inf}  # the most
 
 
-def check_settings(settings: dict[str, Any]) -> None:
+def check_settings(given: dict[str, Any]) -> None:
     """Raise for settings that no network can be made of, or trained with."""
-    family = settings["family"]
-    check_choice("family", family, FAMILIES)
+    family = given["family"]
+    settings.check_choice("family", family, FAMILIES)
     for name, options in (("loss", LOSSES), ("activation", FAMILY_ACTIVATIONS)):
-        if settings[name] is not None:
-            check_choice(f"{name} of a {family} network", settings[name], options[family])
-    if settings["scaling"] is not None:
-        check_choice("scaling", settings["scaling"], SCALINGS)
-    check_choice("optimizer", settings["optimizer"], OPTIMIZERS)
-    check_hidden(settings["hidden"], with_code=True)
+        if given[name] is not None:
+            settings.check_choice(f"{name} of a {family} network", given[name], options[family])
+    if given["scaling"] is not None:
+        settings.check_choice("scaling", given["scaling"], SCALINGS)
+    settings.check_choice("optimizer", given["optimizer"], OPTIMIZERS)
+    settings.check_hidden(given["hidden"], with_code=True)
     for name, most in _COUNTS.items():
-        check_count(name, settings[name], most, least=0 if name == "warm_up" else 1, optional=name in _OPTIONAL)
+        settings.check_count(name, given[name], most, least=0 if name == "warm_up" else 1, optional=name in _OPTIONAL)
     for name, among in _RANGES.items():
-        check_number(name, settings[name], among, optional=name in _OPTIONAL)
+        settings.check_number(name, given[name], among, optional=name in _OPTIONAL)
     for name in ("bias", "binary"):
-        check_flag(name, settings[name])
-    check_verbose(settings["verbose"])
-    check_number("prior_precision", settings["prior_precision"], POSITIVE, words=["evidence"])
-    if settings["prior_precision"] == "evidence" and family != "gaussian":
+        settings.check_flag(name, given[name])
+    settings.check_verbose(given["verbose"])
+    settings.check_number("prior_precision", given["prior_precision"], settings.POSITIVE, words=["evidence"])
+    if given["prior_precision"] == "evidence" and family != "gaussian":
         raise ValueError(f"A {family} network expects a number as prior_precision; Gaussian ones learn it.")

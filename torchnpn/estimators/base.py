@@ -11,7 +11,6 @@ from typing import Any, Self
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 from torch import Tensor
 from torch.optim import Optimizer
@@ -37,7 +36,7 @@ from torchnpn.estimators.settings import (
 from torchnpn.estimators.stacking import Mixing
 from torchnpn.estimators.validation import checked_rows, checked_variance
 from torchnpn.families import Distribution
-from torchnpn.io import checks
+from torchnpn.io import StoredEstimator, checks
 from torchnpn.likelihoods import Likelihood, VarianceParts, mixed, mixture_parts
 from torchnpn.moments import Moments
 from torchnpn.nn import (
@@ -59,7 +58,7 @@ Array = NDArray[Any]
 _BIAS_SPREAD = 0.5  # standard deviation of the first biases at the start, in those of the features
 
 
-class NPNEstimator(BaseEstimator):  # type: ignore[misc]
+class NPNEstimator(StoredEstimator):
     """Network, training and latent output of the estimators; subclasses say what the target is."""
 
     hidden: tuple[int, ...]
@@ -192,12 +191,14 @@ class NPNEstimator(BaseEstimator):  # type: ignore[misc]
         progress: Progress | None,
         kl_weight: float | Array,
         subsets: Array | None = None,
+        learning_rate: float | None = None,
     ) -> History:
         """All epochs, from the start; with one weight of the KL, or one for each of the networks."""
+        rate = self.learning_rate if learning_rate is None else learning_rate
 
         def recipe(trained: Member, k: int, count: int) -> Recipe:
             beta = ramp(kl_weight, partial(self._least_kl, trained.likelihood))
-            return self._recipe(plan, trained.seed, kl_weight=beta)
+            return self._recipe(plan, trained.seed, kl_weight=beta, learning_rate=rate)
 
         report = partial(reporter, type(self).__name__, plan.epochs, progress, bool(self.verbose))
         prior = EmpiricalBayes() if np.any(kl_weight) else None

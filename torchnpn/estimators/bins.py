@@ -19,7 +19,7 @@ from torchnpn.moments import Moments
 Array = NDArray[Any]
 _MOST_BINS = 8  # of a feature
 _ROWS_IN_BIN = 40
-_MOST_ENCODED = 2_000  # inputs in all; a table with more has features enough
+_MOST_ENCODED = 600  # inputs in all, and no more than rows: else bins are fewer, or none
 _LEAST_STD = 0.1  # of an encoded value, so that one that seldom changes is not blown up
 _MOST_ROWS = 100_000  # that bins are learnt from
 
@@ -41,13 +41,13 @@ class Bins(NamedTuple):
     def learn(cls, z: Array) -> Self:  # (rows, features), NaN where a value is missing
         """Bins that hold equally many rows, or end at every value where a feature has only a few of them.
 
-        A feature of two values has none: there is nothing between them. Neither has any feature of a very wide table.
+        A feature of two values has none: there is nothing between them. Where that would make too many inputs, bins are
+        wider, or there are none at all.
         """
+        limit = min(_MOST_ENCODED, len(z)) - z.shape[1]
         z = z[:: -(-len(z) // _MOST_ROWS)]
         most = min(_MOST_BINS, max(2, len(z) // _ROWS_IN_BIN))
-        ends = [_ends(column[~np.isnan(column)], most) for column in z.T]
-        if sum(max(len(one) - 1, 0) for one in ends) + z.shape[1] > _MOST_ENCODED:
-            ends = []
+        ends = _ends_within(limit, [column[~np.isnan(column)] for column in z.T], most)
         feature = np.repeat(np.arange(len(ends)), [max(len(one) - 1, 0) for one in ends]).astype(np.int64)
         left = np.concatenate([np.empty(0), *(one[:-1] for one in ends)])
         right = np.concatenate([np.empty(0), *(one[1:] for one in ends)])
@@ -109,6 +109,16 @@ def _stops(feature: Array) -> tuple[Array, Array]:  # (bins,) -> (bins,), (bins,
     is_first, is_last = np.append(True, change), np.append(change, True)
     lowest, highest = np.where(is_first, -np.inf, 0.0), np.where(is_last, np.inf, 1.0)
     return lowest.astype(np.float32)[: len(feature)], highest.astype(np.float32)[: len(feature)]
+
+
+def _ends_within(limit: int, columns: list[Array], most: int) -> list[Array]:
+    """Ends of bins, at most so many of a feature, and fewer or none where there would be more in all than the limit."""
+    while most > 1 and limit > 0:
+        ends = [_ends(column, most) for column in columns]
+        if sum(max(len(one) - 1, 0) for one in ends) <= limit:
+            return ends
+        most //= 2
+    return []
 
 
 def _ends(values: Array, most: int) -> Array:

@@ -70,11 +70,11 @@ class Exposure(NamedTuple):
                 f"The model predicts for an exposure of each row, got none. Pass exposure=, a number or one for each "
                 f"row{where}; exposure=1.0 asks for predictions per unit."
             )
-        values = checked(own if exposure is None or isinstance(exposure, str) else exposure, _rows(rest))
+        values = checked_exposure(own if exposure is None or isinstance(exposure, str) else exposure, _rows(rest))
         return rest, self.logarithms(values)
 
 
-def given(X: Any, exposure: Any) -> tuple[Any, Any, str | int | None]:
+def split_exposure(X: Any, exposure: Any) -> tuple[Any, Any, str | int | None]:
     """Rows without exposures, exposures as `fit` is given them, and the column that they stood in, if any."""
     if not isinstance(exposure, (str, int, np.integer)) or isinstance(exposure, bool):
         return X, exposure, None
@@ -88,7 +88,7 @@ def given(X: Any, exposure: Any) -> tuple[Any, Any, str | int | None]:
     return *_split(X, column), column
 
 
-def checked(exposure: Any, rows: int) -> Array:  # (rows,)
+def checked_exposure(exposure: Any, rows: int) -> Array:  # (rows,)
     """Exposures of rows in float64."""
     values = real_numbers(exposure, "exposure")
     if values.shape not in ((), (rows,)):

@@ -56,7 +56,7 @@ class Inputs(NamedTuple):
             X, weight = X[weight > 0], weight[weight > 0]  # others say nothing, however far out they are
         if scipy.sparse.issparse(X):
             return cls._learn_sparse(X, weight)
-        X = _tamed(X)
+        X = _without_wild_values(X)
         w = np.ones(len(X)) if weight is None else weight
         known, total = np.zeros(X.shape[1]), np.zeros(X.shape[1])
         for rows in _chunks(len(X)):
@@ -184,7 +184,7 @@ class Inputs(NamedTuple):
         )
 
 
-def _tamed(X: Array) -> Array:
+def _without_wild_values(X: Array) -> Array:
     """The same where it has no wild values; else a copy in which they are the nearest that are not."""
     rows = X[:: -(-len(X) // _MOST_ROWS)]
     last: Array = np.maximum((~np.isnan(rows)).sum(0) - 1, 0)

@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from typing import Any, NamedTuple
 
 import numpy as np
 import torch
 from numpy.typing import ArrayLike, NDArray
+from sklearn.base import RegressorMixin
+from sklearn.metrics import r2_score
 from torch import Tensor
 
 from torchnpn.censoring import bounds_of
 from torchnpn.conformal import levels
 from torchnpn.estimators.settings import generator_of, short
 from torchnpn.estimators.targets import places_among
-from torchnpn.estimators.validation import real_numbers
+from torchnpn.estimators.validation import real_numbers, score_weight
 from torchnpn.families import Calibrated, Distribution
 from torchnpn.likelihoods import Categorical, Mixture
+from torchnpn.metrics import concordance
 
 Array = NDArray[Any]
 _MOST_DRAWS = 10**9  # in one call: 8 GB
@@ -171,6 +175,47 @@ class Predictive:
         if np.isnan(array).any():
             raise ValueError(f"A prediction expects y without NaN, got {int(np.isnan(array).sum())}. Drop these rows.")
         return torch.from_numpy(np.array(array))
+
+
+class DistributionRegressor(RegressorMixin):  # type: ignore[misc]
+    """What follows from `predict_dist`."""
+
+    @abstractmethod
+    def predict_dist(self, X: Any, *, X_variance: Any = None, exposure: Any = None) -> Predictive:
+        """The predictive distribution of each row."""
+
+    def predict(self, X: Any, return_std: bool = False, *, X_variance: Any = None, exposure: Any = None) -> Any:
+        """Mean of the target for each row; with `return_std`, also its standard deviation.
+
+        Args:
+            X: Rows, as for `fit`.
+            return_std: Whether to give a pair.
+            X_variance: As for `fit`.
+            exposure: A number, or one for each row, where the model was fitted with exposures; None takes those of the
+                column of X that `fit` was told of. What is predicted is the target for that exposure.
+        """
+        predictive = self.predict_dist(X, X_variance=X_variance, exposure=exposure)
+        return (predictive.mean, predictive.std) if return_std else predictive.mean
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None, exposure: Any = None) -> float:
+        """The coefficient of determination R² of the predicted means; of censored targets, `metrics.concordance`."""
+        if bounds_of(y) is not None:
+            return concordance(y, self.predict_dist(X).median)
+        predicted = self.predict(X, exposure=exposure)
+        return float(r2_score(real_numbers(y, "y"), predicted, sample_weight=score_weight(sample_weight)))
+
+    def predict_interval(self, X: Any, level: float = 0.9, *, X_variance: Any = None, exposure: Any = None) -> Interval:
+        """Central intervals that hold a new target with probability `level`, as (low, high)."""
+        return self.predict_dist(X, X_variance=X_variance, exposure=exposure).interval(level)
+
+    def predict_quantile(self, X: Any, q: ArrayLike = 0.5, *, X_variance: Any = None, exposure: Any = None) -> Array:
+        """Quantiles of each row: (rows,) for a number q, (rows, len(q)) for several."""
+        return self.predict_dist(X, X_variance=X_variance, exposure=exposure).quantile(q)
+
+    def log_likelihood(self, X: Any, y: Any, *, X_variance: Any = None, exposure: Any = None) -> Array:
+        """log p(y) of each row in nats, summed over its targets."""
+        logs = self.predict_dist(X, X_variance=X_variance, exposure=exposure).log_prob(y)
+        return logs if logs.ndim == 1 else logs.sum(axis=1)
 
 
 class ClassPredictive(NamedTuple):

@@ -6,27 +6,22 @@ from typing import Any, NamedTuple, Self
 
 import numpy as np
 import torch
-from numpy.typing import ArrayLike, NDArray
-from sklearn.base import RegressorMixin
-from sklearn.metrics import r2_score
+from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 from torch.distributions import constraints
 
 from torchnpn.censoring import bounds_of
 from torchnpn.conformal import HeldOut, calibrated, levels
 from torchnpn.estimators import calibration, censored, comparison
-from torchnpn.estimators.exposure import Exposure, check_link, given, rates
-from torchnpn.estimators.exposure import checked as checked_exposure
+from torchnpn.estimators.exposure import Exposure, check_link, checked_exposure, rates, split_exposure
 from torchnpn.estimators.learning import Member, Plan, Progress, all_or_nothing, regression_steps, regression_units
-from torchnpn.estimators.predictive import ArrayMoments, ArrayVarianceParts, Interval, Predictive
+from torchnpn.estimators.predictive import ArrayMoments, ArrayVarianceParts, DistributionRegressor, Predictive
 from torchnpn.estimators.settings import check_choice
 from torchnpn.estimators.supervised import SupervisedEstimator
 from torchnpn.estimators.targets import check_size, check_units, in_network_units
-from torchnpn.estimators.validation import real_numbers, score_weight
 from torchnpn.families import Distribution
 from torchnpn.io import checks
 from torchnpn.likelihoods import BY_NAME, Censored, Exposed, Likelihood, Units, with_offset
-from torchnpn.metrics import concordance
 from torchnpn.moments import Moments
 from torchnpn.nn import Linear, MeanAndNoise, replicas_of
 
@@ -41,7 +36,7 @@ class _Given(NamedTuple):
     column: str | int | None  # that exposures stood in
 
 
-class NPNRegressor(RegressorMixin, SupervisedEstimator):  # type: ignore[misc]
+class NPNRegressor(DistributionRegressor, SupervisedEstimator):
     """A network with Gaussian weights that predicts a distribution of the target for every row, in one pass.
 
     Features are standardised inside. NaN in X is a missing value: a distribution takes its place, by default the
@@ -175,7 +170,7 @@ class NPNRegressor(RegressorMixin, SupervisedEstimator):  # type: ignore[misc]
                 name of a column of a frame, the number of a column of an array, or a number above 0 for each row. Its
                 logarithm is added to the log mean. A column of exposures is no feature.
         """
-        rest, *exposed = given(X, exposure)
+        rest, *exposed = split_exposure(X, exposure)
         super().fit(rest, _Given(y, *exposed), sample_weight, X_variance, progress, subsets)
         return self
 
@@ -187,7 +182,7 @@ class NPNRegressor(RegressorMixin, SupervisedEstimator):  # type: ignore[misc]
         first = not hasattr(self, "network_")
         if self._compares:
             raise ValueError('partial_fit expects a family by its name, such as "gaussian", got family="auto".')
-        X, *exposed = given(X, exposure)
+        X, *exposed = split_exposure(X, exposure)
         X, y, weight = self._checked(X, _Given(y, *exposed), sample_weight, reset=first)
         if first:
             t, targets = self._begin(X, y, weight, X.shape[0])
@@ -198,7 +193,7 @@ class NPNRegressor(RegressorMixin, SupervisedEstimator):  # type: ignore[misc]
         return self
 
     def _rows_of_stream(self, X: Any, y: Any, exposure: int | None, first: bool) -> tuple[Any, Array, Array | None]:
-        rest, *exposed = given(X, exposure)
+        rest, *exposed = split_exposure(X, exposure)
         return self._checked(rest, _Given(y, *exposed), None, reset=first)
 
     def _targets_of_stream(self, y: Array) -> Array:
@@ -330,19 +325,6 @@ class NPNRegressor(RegressorMixin, SupervisedEstimator):  # type: ignore[misc]
 
     # Predicting --------------------------------------------------------------------------------------------------
 
-    def predict(self, X: Any, return_std: bool = False, *, X_variance: Any = None, exposure: Any = None) -> Any:
-        """Mean of the target for each row; with `return_std`, also its standard deviation.
-
-        Args:
-            X: Rows, as for `fit`.
-            return_std: Whether to give a pair.
-            X_variance: As for `fit`.
-            exposure: A number, or one for each row, where the model was fitted with exposures; None takes those of the
-                column of X that `fit` was told of. What is predicted is the target for that exposure.
-        """
-        predictive = self.predict_dist(X, X_variance=X_variance, exposure=exposure)
-        return (predictive.mean, predictive.std) if return_std else predictive.mean
-
     def predict_dist(self, X: Any, *, X_variance: Any = None, exposure: Any = None) -> Predictive:
         """The predictive distribution of each row."""
         each = self._each_predicts(X, X_variance, exposure)
@@ -350,13 +332,6 @@ class NPNRegressor(RegressorMixin, SupervisedEstimator):  # type: ignore[misc]
             return Predictive(self._mixed(each), self._flat)
         count = len(self.calibration_.by_part)
         return Predictive(calibrated(calibration.parts(self, each, count), self.calibration_), self._flat)
-
-    def score(self, X: Any, y: Any, sample_weight: Any = None, exposure: Any = None) -> float:
-        """The coefficient of determination R² of the predicted means; of censored targets, `metrics.concordance`."""
-        if bounds_of(y) is not None:
-            return concordance(y, self.predict_dist(X).median)
-        predicted = self.predict(X, exposure=exposure)
-        return float(r2_score(real_numbers(y, "y"), predicted, sample_weight=score_weight(sample_weight)))
 
     def predict_members(self, X: Any, *, X_variance: Any = None, exposure: Any = None) -> ArrayMoments:
         """Mean and variance that each network alone predicts, as arrays (n_estimators, rows) or (…, rows, targets)."""
@@ -384,24 +359,11 @@ class NPNRegressor(RegressorMixin, SupervisedEstimator):  # type: ignore[misc]
             raise ValueError("exposure goes with a model that was fitted with exposures; this one was not.")
         return self._latent(X, X_variance)
 
-    def predict_interval(self, X: Any, level: float = 0.9, *, X_variance: Any = None, exposure: Any = None) -> Interval:
-        """Central intervals that hold a new target with probability `level`, as (low, high)."""
-        return self.predict_dist(X, X_variance=X_variance, exposure=exposure).interval(level)
-
-    def predict_quantile(self, X: Any, q: ArrayLike = 0.5, *, X_variance: Any = None, exposure: Any = None) -> Array:
-        """Quantiles of each row: (rows,) for a number q, (rows, len(q)) for several."""
-        return self.predict_dist(X, X_variance=X_variance, exposure=exposure).quantile(q)
-
     def predict_variance(self, X: Any, *, X_variance: Any = None, exposure: Any = None) -> ArrayVarianceParts:
         """Variance of each row, and its parts: epistemic, which more data would take away, and aleatoric."""
         parts = self._variance_parts(self._latent_for(X, X_variance, exposure))
         parts = parts.scaled(torch.from_numpy(self.units_.scale))
         return ArrayVarianceParts(*(part[:, 0].numpy() if self._flat else part.numpy() for part in parts))
-
-    def log_likelihood(self, X: Any, y: Any, *, X_variance: Any = None, exposure: Any = None) -> Array:
-        """log p(y) of each row in nats, summed over its targets."""
-        logs = self.predict_dist(X, X_variance=X_variance, exposure=exposure).log_prob(y)
-        return logs if logs.ndim == 1 else logs.sum(axis=1)
 
     # Model files -------------------------------------------------------------------------------------------------
 

@@ -25,9 +25,11 @@ Array = NDArray[Any]
 FOLDS = 5
 LEAST_ROWS = 20
 _STEPS = 1_250
-_LINE_KL_WEIGHTS = 0.3, 1.0, 3.0
+_SMALL = (50, 50)
+_LINE_KL_WEIGHTS = 0.1, 1.0, 3.0, 8.0
 _FEW_ROWS, _MANY_ROWS = 2_500, 10_000
-_MANY_INPUTS = 600
+_MANY_FEATURES = 600
+_RATE_OF_MANY = 0.003  # a step changes an output by as much as all its inputs together, and the noise then runs away
 _WORK = 1_000_000  # inputs times steps
 _ROUNDS = 500  # of expectation and maximisation
 _LEAST_SHARE = 0.02  # of a setting; others are left out, which makes predictions faster
@@ -64,6 +66,7 @@ class Candidates(NamedTuple):
     kl_weights: tuple[float, ...]
     steps: int  # of training
     encoded: bool = True  # whether they see the bins beside the features
+    most_rate: float = 1.0  # that they are trained with
 
     @property
     def members(self) -> int:
@@ -74,32 +77,44 @@ class Candidates(NamedTuple):
         return np.repeat(self.kl_weights, FOLDS)
 
 
-def candidates(rows: int, inputs: int, kl_weights: tuple[float, ...], effort: str = "default") -> list[Candidates]:
+def candidates(
+    rows: int, features: int, inputs: int, kl_weights: tuple[float, ...], effort: str = "default"
+) -> list[Candidates]:
     """Networks that are tried on a table: small ones, a straight line, and where there are rows enough, wide ones.
 
     Chosen on half of the tables of the benchmark. Many members of a small network tell how far to trust the rows; a few
     of a wide one learn what only thousands of rows can show; the line is a floor, since a table of few rows, or of many
-    columns, may show nothing else. On a table of very many columns most of the time goes into the first layer, so its
-    networks are narrow.
+    columns, may show nothing else. Some see the bins and some the features alone: one learns bends that the other finds
+    late, and pays for all its inputs where rows are few. On a table of very many columns most of the time goes into the
+    first layer, so its networks are narrow.
 
     Args:
         rows: That one network sees.
-        inputs: Of the network.
+        features: Inputs without bins.
+        inputs: With bins.
         kl_weights: For the small networks, from the least.
         effort: "default", or "best" for three times the work.
     """
-    much = effort == "best"
-    line = Candidates((), _LINE_KL_WEIGHTS, _STEPS)
-    if inputs > _MANY_INPUTS:
-        return [Candidates((20,), (1.0,), _STEPS * (1 + much) // 2), line]
-    few = rows < _FEW_ROWS
-    small = Candidates(
-        (50, 50), kl_weights if few or much else kl_weights[:3], _steps(rows, inputs, _STEPS * (1 + much))
-    )
+    much, few = effort == "best", rows < _FEW_ROWS
+    line = Candidates((), _LINE_KL_WEIGHTS, _STEPS, encoded=False)
+    if features > _MANY_FEATURES:
+        narrow = Candidates((20,), (1.0,), _STEPS * (1 + much) // 2, encoded=False)
+        line = line._replace(kl_weights=_LINE_KL_WEIGHTS[1:])
+        return [one._replace(most_rate=_RATE_OF_MANY) for one in (narrow, line)]
+    steps = _steps(rows, inputs, _STEPS * (1 + much))
+    if inputs == features:
+        tried = (*kl_weights[1:], 3 * kl_weights[-1]) if few else kl_weights if much else kl_weights[:3]
+        small, lines = [Candidates(_SMALL, tried, steps, encoded=False)], [line]
+    else:
+        with_bins, without = (kl_weights, kl_weights) if much else (kl_weights[::2], kl_weights[1::2])
+        small = [Candidates(_SMALL, with_bins, steps), Candidates(_SMALL, without, steps, encoded=False)]
+        lines = [Candidates((), _LINE_KL_WEIGHTS[1:3], _STEPS), line]
     if few and not much:
-        return [small, line]
+        return [*small, *lines]
     wide = Candidates((128, 128), kl_weights[: 1 + much], _steps(rows, inputs, 2 * _STEPS))
-    return [small, wide, line] if rows < _MANY_ROWS or much else [small._replace(kl_weights=kl_weights[1:2]), wide]
+    if rows < _MANY_ROWS or much:
+        return [*small, wide, *lines]
+    return [small[0]._replace(kl_weights=kl_weights[1:2]), wide]
 
 
 def _steps(rows: int, inputs: int, least: int) -> int:

@@ -44,6 +44,10 @@ class RawStream(Protocol):
     def count(self) -> int:
         """All of them."""
 
+    @property
+    def parts(self) -> int:
+        """Epochs that a pass over them is divided into."""
+
     def learnable(self, change: Callable[[Array, Array], tuple[Any, Array]]) -> RowStream:
         """The same for `training.train`, each part of them and of their targets changed by a function."""
 
@@ -96,7 +100,7 @@ class SupervisedEstimator(NPNEstimator):
         progress: Progress | None = None,
         checkpoint: str | Path | None = None,
     ) -> Self:
-        """Learn one network, or `n_estimators`, from rows that do not lie in memory, read anew in each epoch.
+        """Learn one network, or `n_estimators`, from rows that do not lie in memory, read anew in each of `max_epochs`.
 
         Args:
             X: Some of the rows, by which scales are learnt; as for `fit`.
@@ -116,6 +120,7 @@ class SupervisedEstimator(NPNEstimator):
         network, likelihood = self.network_, self._observed(self.likelihood_)
         steps, kl_weight = self._one_network_steps(stream.count), float(self.kl_weight)
         plan = Plan.of(stream.count, self.batch_size, self.max_epochs, steps, self._most_epochs, least_epochs=1)
+        plan = plan._replace(epochs=plan.epochs * stream.parts)
 
         def learnable(X: Array, y: Array) -> tuple[Any, Array]:
             X, y, _ = self._rows_of_stream(X, y, exposure, first=False)
@@ -185,7 +190,9 @@ class SupervisedEstimator(NPNEstimator):
         data = self._inputs(X, X_variance), t, weight
         same = stacking.copies(X, y)
         repeated = rows / (int(same.max()) + 1)  # copies say no more than the row that they are of
-        every = stacking.candidates(seen, self._width, self._kl_weights, self.effort) if chosen else [self._one(seen)]
+        every = [self._one(seen)]
+        if chosen:
+            every = stacking.candidates(seen, self._features, self._width, self._kl_weights, self.effort)
         parts: list[stacking.Trained] = []
         for tried in every:
             told = None if progress is None else part_of(progress, len(parts), len(every))
@@ -210,7 +217,8 @@ class SupervisedEstimator(NPNEstimator):
         folds = stacking.Folds.draw(same, len(tried.kl_weights), self._seed)
         plan = Plan.of(folds.subsets.shape[1], self.batch_size, self.max_epochs, tried.steps)
         whole = self._new_network(targets, [inputs, *tried.units], (tried.members,), plan)
-        self.history_ = self._train(whole, (x, t, weight), plan, progress, kl_weight, folds.subsets)
+        rate = min(self.learning_rate, tried.most_rate)
+        self.history_ = self._train(whole, (x, t, weight), plan, progress, kl_weight, folds.subsets, rate)
         with torch.no_grad():
             observed = self._observed(whole.likelihood)
             logs = observed.log_prob(outputs(whole.network, x), torch.from_numpy(t))  # (members, rows)

@@ -14,7 +14,7 @@ import torch
 from numpy.typing import NDArray
 from sklearn.utils.validation import _check_sample_weight, validate_data
 
-from torchnpn.columns import Encoded
+from torchnpn.columns import Encoded, is_missing
 from torchnpn.estimators.encoding import encoded
 from torchnpn.estimators.settings import short
 
@@ -115,7 +115,7 @@ def _plain_targets(y: Any) -> Any:
     if isinstance(y, np.ma.MaskedArray) and np.ma.getmaskarray(y).any():
         raise ValueError("y expects a target in every row, got masked ones. Leave out their rows.")
     plain = plain_values(y)
-    if getattr(plain, "dtype", None) is not None and any(map(_is_missing, _objects(plain))):
+    if getattr(plain, "dtype", None) is not None and any(map(is_missing, _objects(plain))):
         raise ValueError("y expects a target in every row, got None, NaN or pandas.NA. Leave out their rows.")
     return plain
 
@@ -124,13 +124,6 @@ def _objects(values: Any) -> list[Any]:
     """Those of an array or a column that holds Python objects; of numbers scikit-learn takes care itself."""
     array = np.asarray(values)
     return array.reshape(-1).tolist() if array.dtype.kind == "O" and array.ndim else []
-
-
-def _is_missing(value: Any) -> bool:
-    try:
-        return value is None or bool(value != value)
-    except TypeError:  # of pandas.NA, which is neither true nor false
-        return True
 
 
 def checked_weight(sample_weight: Any, X: Any) -> Array | None:

@@ -26,7 +26,7 @@ from torchnpn.moments import Moments
 
 @dataclass(frozen=True, eq=False)
 class Beta(ExponentialFamily):
-    """Beta distribution p(x | c, d) = x^(c-1) (1-x)^(d-1) / B(c, d) on [0, 1] (paper, Section 2.1).
+    """Beta distribution p(x | c, d) = x^(c-1) (1-x)^(d-1) / B(c, d) on [0, 1] (paper, Section 2.3).
 
     Natural parameters η = (c - 1, d - 1), sufficient statistics u(x) = (log x, log(1 - x)). Theorem 1 takes
     u = -log x, so that `saturating(p, tau, r=0, q=-1)` is x^τ.

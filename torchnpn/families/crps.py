@@ -19,6 +19,7 @@ import numpy as np
 from scipy import special
 
 from torchnpn.families.tails import Array, Tails
+from torchnpn.metrics import saturated
 
 TAIL = 1e-12  # probability beyond the ends of a sum or an integral
 NORMAL = 1e12  # a gamma, beta or count variable of larger shapes is normal to six digits
@@ -92,12 +93,6 @@ def _variance(x: Array, weights: Array) -> Array:
 def rising_half(x: Array) -> Array:
     """Γ(x + ½)/Γ(x)."""
     return np.asarray(special.poch(x, 0.5))
-
-
-def saturated(values: Array) -> Array:
-    """Values beyond float64 at its largest number."""
-    largest = np.finfo(np.float64).max
-    return np.asarray(np.clip(values, -largest, largest))
 
 
 def _sum(term: Callable[[Array], Array], low: Array, high: Array) -> Array:

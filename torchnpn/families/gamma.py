@@ -15,12 +15,12 @@ from torch.distributions import constraints
 from torchnpn._torch import standard_gamma
 from torchnpn.families import checks, stirling, tails
 from torchnpn.families.base import ExponentialFamily
-from torchnpn.families.crps import NORMAL, rising_half, saturated
+from torchnpn.families.crps import NORMAL, rising_half
 from torchnpn.families.deviance import deviance
 from torchnpn.families.limits import positive_moments, stored
 from torchnpn.families.tails import Array, Tails
 from torchnpn.finite import clamped, entering, positive
-from torchnpn.metrics import normal_crps
+from torchnpn.metrics import normal_crps, saturated
 from torchnpn.moments import Moments
 
 _LARGE = 1e20  # from here on 1 + x is x in every type
@@ -52,11 +52,6 @@ class Gamma(ExponentialFamily):
         """c = m²/s, d = m/s. The supplement prints (m/s, m² s), which does not invert `moments`."""
         mean, v = positive_moments(x)
         return cls.unchecked(stored(1 / v, x), stored(1 / v / mean, x))
-
-    @classmethod
-    def check_moments(cls, x: Moments) -> None:
-        super().check_moments(x)
-        checks.check_positive_mean(cls, x)
 
     @property
     def natural(self) -> tuple[Tensor, ...]:

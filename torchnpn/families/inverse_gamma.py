@@ -50,11 +50,6 @@ class InverseGamma(ExponentialFamily):
         mean, v = positive_moments(x)
         return cls.unchecked(stored(1 / v + 2, x), stored(mean * (1 / v + 1), x))
 
-    @classmethod
-    def check_moments(cls, x: Moments) -> None:
-        super().check_moments(x)
-        checks.check_positive_mean(cls, x)
-
     @property
     def natural(self) -> tuple[Tensor, ...]:
         return -self.a - 1, -self.b

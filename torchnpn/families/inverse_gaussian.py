@@ -43,11 +43,6 @@ class InverseGaussian(ExponentialFamily):
         mean, v = positive_moments(x)
         return cls.unchecked(stored(mean, x), stored(mean / v, x))
 
-    @classmethod
-    def check_moments(cls, x: Moments) -> None:
-        super().check_moments(x)
-        checks.check_positive_mean(cls, x)
-
     @property
     def natural(self) -> tuple[Tensor, ...]:
         mu, lam = entering(self.mu), entering(self.lam)

@@ -14,13 +14,12 @@ from torch.distributions import constraints
 
 from torchnpn.families import checks
 from torchnpn.families.base import ExponentialFamily
-from torchnpn.families.crps import saturated
 from torchnpn.families.gaussian import Gaussian
 from torchnpn.families.limits import positive_moments
 from torchnpn.families.masses import normal_log_mass
 from torchnpn.families.tails import Array, Tails
 from torchnpn.finite import clamped, positive
-from torchnpn.metrics import normal_crps
+from torchnpn.metrics import normal_crps, saturated
 from torchnpn.moments import Moments
 
 _NEARLY_NORMAL = 1e-12  # variance of log x below which x is normal to more digits than the closed form of CRPS leaves
@@ -52,11 +51,6 @@ class LogNormal(ExponentialFamily):
         mean, v = positive_moments(x)
         s = torch.log1p(v)
         return cls.unchecked((torch.log(mean) - 0.5 * s).to(x.mean.dtype), positive(s, x.mean.dtype))
-
-    @classmethod
-    def check_moments(cls, x: Moments) -> None:
-        super().check_moments(x)
-        checks.check_positive_mean(cls, x)
 
     @property
     def natural(self) -> tuple[Tensor, ...]:

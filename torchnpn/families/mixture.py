@@ -15,7 +15,7 @@ from torchnpn.families import crps, quantiles
 from torchnpn.families.categorical import Categorical
 from torchnpn.families.distribution import Distribution
 from torchnpn.families.gaussian import Gaussian
-from torchnpn.families.parametric import Parametric
+from torchnpn.families.parametric import Parametric, float64
 from torchnpn.families.quantile_between import quantile_between
 from torchnpn.families.tails import Array, Tails
 from torchnpn.finite import clamped
@@ -94,7 +94,7 @@ class Mixture:
         levels = torch.as_tensor(q, dtype=torch.float64).cpu()
         levels = levels.expand(own.shape[1:])
         low, high = own.amin(0), own.amax(0)
-        place = levels.numpy(), _float64(low), _float64(high)
+        place = levels.numpy(), float64(low), float64(high)
         if self.members.support.is_discrete:
             found = quantiles.search(self.tails, *place, discrete=True)
         else:
@@ -121,9 +121,9 @@ class Mixture:
         w = self._shares.cpu().numpy()
         if isinstance(members, Gaussian):
             m, s = members._numpy()
-            return torch.as_tensor(normal_mixture_crps(m, np.sqrt(s), _float64(y), w)).to(members.device, dtype)
+            return torch.as_tensor(normal_mixture_crps(m, np.sqrt(s), float64(y), w)).to(members.device, dtype)
         inner_levels = (*_LOWER_TURNS, *_TURNS) if members.support is constraints.real else _TURNS
-        low, *turns, high = (_float64(members.quantile(q)) for q in (crps.TAIL, *inner_levels, 1 - crps.TAIL))
+        low, *turns, high = (float64(members.quantile(q)) for q in (crps.TAIL, *inner_levels, 1 - crps.TAIL))
         with np.errstate(all="ignore"):
             if members.support.is_discrete:
                 apart = crps.disagreement_on_counts(self._cdfs, w, low.min(0), high.max(0))
@@ -135,7 +135,7 @@ class Mixture:
 
     def _cdfs(self, y: Array) -> Array:
         """P(x ≤ y) by each member."""
-        return _float64(self.members.cdf(torch.as_tensor(y)))
+        return float64(self.members.cdf(torch.as_tensor(y)))
 
     def scaled(self, shift: Tensor, scale: Tensor) -> Mixture:
         """The distribution of shift + scale · x, scale > 0."""
@@ -167,11 +167,6 @@ def mixed(distribution: Distribution, weights: Tensor | None = None) -> Mixture 
     if not isinstance(distribution, Parametric):
         raise TypeError(f"mixed expects a member of a family, or classes, got {type(distribution).__name__}.")
     return Mixture(distribution, weights)
-
-
-def _float64(x: Tensor | float) -> Array:
-    array: Array = torch.as_tensor(x, dtype=torch.float64).detach().cpu().numpy()
-    return array
 
 
 def mean_and_variance(x: Tensor, weights: Tensor | None = None) -> tuple[Tensor, Tensor]:

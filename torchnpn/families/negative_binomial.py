@@ -14,13 +14,13 @@ from torch.distributions import constraints
 
 from torchnpn.families import checks, poisson, stirling, tails
 from torchnpn.families.base import ExponentialFamily, zero_if_point
-from torchnpn.families.crps import NORMAL, saturated
+from torchnpn.families.crps import NORMAL
 from torchnpn.families.deviance import deviance
 from torchnpn.families.gamma import log_draw
 from torchnpn.families.limits import eps, positive_moments, stored, widened
 from torchnpn.families.tails import Array, Tails
 from torchnpn.finite import clamped, entering
-from torchnpn.metrics import normal_crps
+from torchnpn.metrics import normal_crps, saturated
 from torchnpn.moments import Moments
 
 _POISSON = 1e15  # n over the mean from which on counts are Poisson, to all digits

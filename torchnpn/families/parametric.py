@@ -105,6 +105,8 @@ class Parametric:
     def check_moments(cls, x: Moments, *_: Any, **known: Any) -> None:
         """Raise unless some member of the family has the moments `x`, or is nearest to them."""
         checks.check_moments(cls, x)
+        if cls.support is constraints.positive:
+            checks.check_positive_mean(cls, x)
 
     # A distribution's daily work -------------------------------------------------------------------------------
 

@@ -58,12 +58,13 @@ class Poisson(ExponentialFamily):
 
     @classmethod
     def project_kl(cls, x: Moments) -> Self:
-        """c = (R - b)/4 with b = 1 - 2m, R² = b² + 8s, as 2s/(b + R) where R - b cancels; singular at m = ½, s = 0."""
+        """c = (R - b)/2 with b = ½ - m, R² = b² + 2s, as s/(b + R) where R - b cancels; singular at m = ½, s = 0."""
         wide = widened(x)
-        s, b = zero_if_point(wide), 1 - 2 * wide.mean
-        R = torch.hypot(clamped(b), (8 * s).clamp_min(torch.finfo(b.dtype).tiny).sqrt())  # b² may overflow
+        s, b = zero_if_point(wide), 0.5 - wide.mean
+        # 2s and b + R may overflow where c does not
+        R = clamped(torch.hypot(b, s.clamp_min(torch.finfo(b.dtype).tiny).sqrt() * math.sqrt(2)))
         small = b > 0
-        c = torch.where(small, 2 * s / (torch.where(small, b, 1.0) + R), (R - b) / 4)
+        c = torch.where(small, 0.5 * s / (torch.where(small, 0.5 * b, 1.0) + 0.5 * R), (R - b) / 2)
         return cls.unchecked(clamped(c, x.mean.dtype))
 
     @classmethod

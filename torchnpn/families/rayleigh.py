@@ -23,7 +23,7 @@ from torchnpn.moments import Moments
 
 @dataclass(frozen=True, eq=False)
 class Rayleigh(ExponentialFamily):
-    """Rayleigh distribution p(x | σ²) = x/σ² exp(-x²/2σ²) on x > 0 (paper, Section 2.1).
+    """Rayleigh distribution p(x | σ²) = x/σ² exp(-x²/2σ²) on x > 0 (paper, Section 2.3).
 
     Natural parameter η = -1/2σ², sufficient statistic u(x) = x², which is exponential with mean 2σ².
     """
@@ -44,11 +44,6 @@ class Rayleigh(ExponentialFamily):
         """σ² = (m² + s)/2: the moment projection, which keeps E x²; one parameter cannot keep both moments."""
         square = positive_mean(x) ** 2 + zero_if_point(widened(x))
         return cls.unchecked(stored(0.5 * square.clamp_max(eps(x.mean.dtype) ** -4), x))
-
-    @classmethod
-    def check_moments(cls, x: Moments) -> None:
-        super().check_moments(x)
-        checks.check_positive_mean(cls, x)
 
     @property
     def natural(self) -> tuple[Tensor, ...]:

@@ -15,10 +15,11 @@ from torch.distributions import constraints
 from torchnpn._torch import standard_gamma
 from torchnpn.families import checks, stirling, tails
 from torchnpn.families.base import zero_if_point
-from torchnpn.families.crps import rising_half, saturated
+from torchnpn.families.crps import rising_half
 from torchnpn.families.parametric import Parametric
 from torchnpn.families.tails import Array, Tails
 from torchnpn.finite import clamped, difference, entering, positive
+from torchnpn.metrics import saturated
 from torchnpn.moments import Moments
 
 _ABOVE_1 = checks.Domain("> 1 and finite", constraints.greater_than(1.0), "With fewer degrees there is no mean.")

@@ -52,11 +52,6 @@ class Weibull(ExponentialFamily):
         mean = positive_mean(x)
         return cls.unchecked(stored(mean / torch.exp(_log_gamma(shape, 1).to(mean)), x), shape)
 
-    @classmethod
-    def check_moments(cls, x: Moments, shape: Tensor | float = 1.0) -> None:
-        super().check_moments(x)
-        checks.check_positive_mean(cls, x)
-
     @property
     def natural(self) -> tuple[Tensor, ...]:
         p = self.entered()

@@ -15,7 +15,7 @@ class PartialDependence(NamedTuple):
     """Averages over rows in which a feature has each value of a grid; (points,), or (points, targets or classes)."""
 
     name: str
-    grid: Array  # (points,) values of the feature
+    grid: Array  # (points,) values of the feature, or (points, columns) where several columns change together
     mean: Array  # of the predicted means, or of the probabilities
     low: Array  # below which a tenth of the rows' means lies
     high: Array  # above which a tenth of the rows' means lies
@@ -46,13 +46,16 @@ def partial_dependence(
     Args:
         estimator: Fitted, with `predict_dist` and `predict_variance`.
         X: (rows, columns), an array or a frame of pandas.
-        feature: Its name or number.
-        grid: Values; None: `points` of them from the 1% to the 99% quantile, or all there are if they are fewer.
+        feature: Its name or number, or the slice of the columns that hold it, such as those of one category.
+        grid: Values; None: `points` of them from the 1% to the 99% quantile, or all there are if they are fewer. For
+            a slice (points, columns), in any order.
         points: How many.
         rows: At most so many of X are averaged over.
         seed: Decides which.
     """
     X = table.checked(X)
+    if isinstance(feature, slice):
+        return _along_columns(estimator, X, feature, grid, rows, seed)
     j = table.place(estimator, X, feature)
     if points < 2 or rows < 1:
         raise ValueError(f"partial_dependence expects points >= 2 and rows >= 1, got points={points}, rows={rows}.")
@@ -62,6 +65,26 @@ def partial_dependence(
     some = table.taken(X, np.random.default_rng(seed).permutation(len(X))[:rows])
     found = [_averages(estimator, table.filled(some, j, value)) for value in values]
     return PartialDependence(table.names(estimator, X)[j], values, *map(np.stack, zip(*found, strict=True)))
+
+
+def _along_columns(
+    estimator: Any, X: Any, columns: slice, grid: ArrayLike | None, rows: int, seed: int
+) -> PartialDependence:
+    """The same for columns of an array that change together."""
+    values = np.asarray(grid, dtype=np.float64)
+    width = len(range(*columns.indices(X.shape[1])))
+    if not isinstance(X, np.ndarray) or values.ndim != 2 or values.shape[1] != width or not np.isfinite(values).all():
+        raise ValueError(
+            f"A slice of columns expects an array X and a grid of finite values of shape (points, {width}), got "
+            f"{type(X).__name__} and a grid of shape {values.shape}."
+        )
+    some = X[np.random.default_rng(seed).permutation(len(X))[:rows]].astype(np.float64)
+    found = []
+    for value in values:
+        some[:, columns] = value
+        found.append(_averages(estimator, some))
+    name = table.names(estimator, X)[columns.indices(X.shape[1])[0]]
+    return PartialDependence(name, values, *map(np.stack, zip(*found, strict=True)))
 
 
 def _grid(values: Array, points: int) -> Array:

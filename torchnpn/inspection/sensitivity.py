@@ -13,7 +13,7 @@ import torch
 from sklearn.utils.validation import check_is_fitted
 from torch import Tensor
 
-from torchnpn.estimators import checked_rows, in_float64
+from torchnpn.estimators import in_float64, validation
 from torchnpn.inspection.rows import Array
 from torchnpn.likelihoods import OrderedClasses, mixture_parts
 from torchnpn.moments import Moments
@@ -103,7 +103,7 @@ def _standardised(estimator: Any, X: Any) -> tuple[Tensor, Tensor | None, Array]
     check_is_fitted(estimator, "network_")
     if isinstance(estimator.likelihood_, OrderedClasses):
         raise ValueError("Derivatives are there for numbers and for classes without an order, got ordered=True.")
-    rows = checked_rows(estimator, X, reset=False)
+    rows = validation.checked_rows(estimator, X, reset=False)
     if scipy.sparse.issparse(rows):
         raise ValueError("X expects a dense array, got a sparse matrix. Convert with X.toarray().")
     z, s = estimator.inputs_.moments(rows)

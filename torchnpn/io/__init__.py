@@ -8,3 +8,4 @@ __all__ = ["ModelFileError", "describe", "load", "save"]
 from torchnpn.io import checks as checks
 from torchnpn.io import file as file
 from torchnpn.io import modules as modules
+from torchnpn.io.plain import StoredEstimator as StoredEstimator

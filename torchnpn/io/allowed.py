@@ -44,6 +44,7 @@ _OF_TYPE: dict[Any, tuple[Callable[[Any], Any], checks.Check]] = {  # how to mak
     dict: (lambda constants: {name: float(value) for name, value in constants.items()}, checks.mapping),
     ExponentialFamily: (_family_name, checks.family),
     nn.Posterior: (str, checks.one_of(nn.POSTERIORS)),
+    nn.CoordinateChoice: (str, checks.one_of(nn.COORDINATES)),
 }
 
 
@@ -66,6 +67,10 @@ def _value(module: Module, name: str) -> Any:
     return module.constants[name] if isinstance(module, nn.Activation) else getattr(module, name)
 
 
-_LAYERS = [kind for name in nn.__all__ if hasattr(kind := getattr(nn, name), "arguments") and kind is not nn.Activation]
+_LAYERS = [
+    kind
+    for name in nn.__all__
+    if isinstance(kind := getattr(nn, name), type) and issubclass(kind, nn.Layer) and kind is not nn.Activation
+]
 ARGUMENTS: dict[type[Module], dict[str, Argument]] = {kind: _declared(kind) for kind in (*_LAYERS, *likelihoods.ALL)}
 BY_NAME: dict[str, type[Module]] = {kind.__name__: kind for kind in (nn.Sequential, *ARGUMENTS)}

@@ -10,7 +10,6 @@ import hashlib
 import json
 import math
 import os
-import sys
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple
 
@@ -21,6 +20,7 @@ from torch import Tensor
 
 from torchnpn._files import open_plain_file, whole_file
 from torchnpn.io import checks
+from torchnpn.nn import physical_memory
 
 LARGEST_HEADER = 16 * 2**20  # bytes
 MOST_VALUES = 500_000  # in all of a header: each takes some hundred bytes, however few it has in the file
@@ -60,7 +60,7 @@ def read(path: Path) -> tuple[dict[str, Any], dict[str, Tensor]]:
     try:
         with open_plain_file(path) as file:
             header, text = _header(file)
-            if file.seek(0, os.SEEK_END) > _memory():
+            if file.seek(0, os.SEEK_END) > (physical_memory() or math.inf):
                 raise MemoryError
             file.seek(0)  # the same open file: one that takes its place meanwhile is not mixed in
             tensors = safetensors.torch.load(file.read())
@@ -113,14 +113,6 @@ def _header(file: BinaryIO) -> tuple[Header, str]:
         raise ValueError(f"it should hold {sum(sizes.values())} bytes of numbers, got {available - length}: cut short?")
     shapes = {name: tuple(entry["shape"]) for name, entry in header.items()}
     return Header(document, checks.text("its checksum", metadata.get("sha256")), shapes), text
-
-
-def _memory() -> int:
-    """Bytes of memory that the machine has; a file with holes may say that it has more."""
-    try:
-        return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    except (AttributeError, OSError, ValueError):  # the system does not say
-        return sys.maxsize
 
 
 def _parse(name: str, text: str) -> Any:

@@ -30,7 +30,7 @@ MOST_MODULES = 1024
 
 def describe(module: Module | None, path: str = "", depth: int = 0) -> dict[str, Any]:
     """The plain description of `module`, without its weights; a TypeError for what does not come with the library."""
-    kind = type(module)
+    kind: Any = type(module)
     where = f" as {path!r}" if path else ""
     if type(module) is nn.Sequential:
         if depth >= DEEPEST_NETWORK:
@@ -45,7 +45,7 @@ def describe(module: Module | None, path: str = "", depth: int = 0) -> dict[str,
             f"A model file takes the modules of npn.nn and npn.likelihoods, got {kind.__module__}.{kind.__qualname__}"
             f"{where}. Save the weights alone, torch.save(network.state_dict(), path), and build the network in code."
         )
-    values, later = {name: argument.read(module) for name, argument in ARGUMENTS[kind].items()}, _later(kind)
+    values, later = {name: argument.read(module) for name, argument in ARGUMENTS[kind].items()}, kind.later
     said = {name: value for name, value in values.items() if name not in later or value != later[name]}
     return {"type": kind.__name__, **said}
 
@@ -128,11 +128,11 @@ def _made(description: Any, depth: int) -> Module:
     name = checks.mapping("a module", description).get("type")
     if not isinstance(name, str) or name not in BY_NAME:
         raise ValueError(f"there is no module {checks.shown(name)} in npn.nn or npn.likelihoods")
-    kind = BY_NAME[name]
+    kind: Any = BY_NAME[name]
     if kind is nn.Sequential:
         return _sequential(description, depth)
     table = ARGUMENTS[kind]
-    description = checks.with_keys(name, {**_later(kind), **description}, ("type", *table))
+    description = checks.with_keys(name, {**kind.later, **description}, ("type", *table))
     arguments = {key: argument.check(f"{name}'s {key}", description[key]) for key, argument in table.items()}
     if kind is likelihoods.Direct:
         arguments |= _known_constants(arguments["family"], arguments.pop("known"))
@@ -140,15 +140,9 @@ def _made(description: Any, depth: int) -> Module:
     if math.prod(elements) > MOST_ELEMENTS:
         raise ValueError(f"{name} of sizes {elements} is too large")
     with torch.device("meta"):
-        made = kind(**arguments)
+        made: Module = kind(**arguments)
     check_activation(name, made)
     return made
-
-
-def _later(kind: type[Module]) -> Mapping[str, Any]:
-    """Arguments that early files lack, which say no more than these values do: files go on to leave them out."""
-    later: Mapping[str, Any] = getattr(kind, "later", {})
-    return later
 
 
 def _sequential(description: Any, depth: int) -> nn.Sequential:
@@ -182,7 +176,7 @@ def _check_weights(module: Module) -> None:
     with torch.no_grad():
         for name, parameter in module.named_modules():
             if isinstance(parameter, nn.RandomParameter):
-                of_weights.update(map(id, parameter.free))
+                of_weights.update(map(id, parameter.learnable))
                 _check_moments(name, parameter.moments)
             if (
                 isinstance(parameter, nn.Linear)

@@ -65,10 +65,7 @@ def save(obj: Any, path: str | os.PathLike[str]) -> None:
         OSError: If the file cannot be written.
     """
     place = _checked_path(path)
-    description, tensors = _taken_apart(obj)
-    versions = {"torchnpn": importlib.import_module("torchnpn").__version__, "torch": str(torch.__version__)}
-    saved = datetime.now(UTC).isoformat(timespec="seconds")
-    document = dict(zip(_KEYS, (FORMAT_VERSION, saved, versions, description), strict=True))
+    document, tensors = taken_apart(obj)
     try:
         file.write(place, document, tensors)
     except OSError as error:
@@ -85,8 +82,7 @@ def load(path: str | os.PathLike[str]) -> Any:
         OSError: If it cannot be read.
     """
     with _loading(path) as place:
-        document, tensors = file.read(place)
-        return _put_together(_checked(document)["object"], tensors)
+        return put_together(*file.read(place))
 
 
 def describe(path: str | os.PathLike[str]) -> dict[str, Any]:
@@ -130,8 +126,31 @@ def _outline(description: Any) -> tuple[list[str], set[str]]:
     return [f"{name}({listed})"], {family} if isinstance(family, str) else set()
 
 
-def _taken_apart(obj: Any) -> tuple[dict[str, Any], dict[str, Tensor]]:
-    """Description and tensors of an object."""
+def taken_apart(obj: Any) -> tuple[dict[str, Any], dict[str, Tensor]]:
+    """The document and the tensors that a file of an object holds."""
+    description, tensors = _described(obj)
+    versions = {"torchnpn": importlib.import_module("torchnpn").__version__, "torch": str(torch.__version__)}
+    saved = datetime.now(UTC).isoformat(timespec="seconds")
+    return dict(zip(_KEYS, (FORMAT_VERSION, saved, versions, description), strict=True)), tensors
+
+
+def put_together(document: dict[str, Any], tensors: dict[str, Tensor]) -> Any:
+    """The inverse of `taken_apart`, for a document that anyone may have written; a ValueError where it is none."""
+    description = _checked(document)["object"]
+    name = _type(description)
+    if name not in _CLASSES:
+        return modules.build(description, tensors)
+    checks.with_keys(name, description, ("type", "plain"))
+    plain, kind = checks.mapping(f"{name}'s values", description["plain"]), _class(name)
+    try:
+        model = kind._from_state(plain, tensors)
+        check_answers(model)
+    except _ERRORS as error:
+        raise ValueError(f"its values are not those of a {name} ({type(error).__name__}: {error})") from error
+    return model
+
+
+def _described(obj: Any) -> tuple[dict[str, Any], dict[str, Tensor]]:
     name = type(obj).__name__
     if isinstance(obj, Module):
         description = modules.describe(obj)
@@ -150,21 +169,6 @@ def _taken_apart(obj: Any) -> tuple[dict[str, Any], dict[str, Tensor]]:
         )
     plain, arrays = obj._state()
     return {"type": name, "plain": plain}, {name: _tensor(array) for name, array in arrays.items()}
-
-
-def _put_together(description: Any, tensors: dict[str, Tensor]) -> Any:
-    """The inverse of `_taken_apart`, for a description that anyone may have written."""
-    name = _type(description)
-    if name not in _CLASSES:
-        return modules.build(description, tensors)
-    checks.with_keys(name, description, ("type", "plain"))
-    plain, kind = checks.mapping(f"{name}'s values", description["plain"]), _class(name)
-    try:
-        model = kind._from_state(plain, tensors)
-        check_answers(model)
-    except _ERRORS as error:
-        raise ValueError(f"its values are not those of a {name} ({type(error).__name__}: {error})") from error
-    return model
 
 
 def _checked(document: dict[str, Any]) -> dict[str, Any]:

@@ -27,10 +27,10 @@ def check_sizes(network: Module) -> None:
     if complements > MOST_COMPLEMENTS:
         raise ValueError(f"a network should have at most {MOST_COMPLEMENTS} layers Complement, got {complements}")
     most = max(MOST_OUTPUTS, sum(parameter.numel() for parameter in network.parameters()))
-    _after(network, "the network", None, (), most)
+    _output_size(network, "the network", None, (), most)
 
 
-def _after(
+def _output_size(
     module: Any, name: str, width: int | None, replicas: tuple[int, ...], most: int
 ) -> tuple[int | None, tuple[int, ...]]:
     """Size and replicas of what `module` gives for inputs of that size, None where any may come, and replicas."""
@@ -41,7 +41,7 @@ def _after(
                 raise ValueError(
                     f"layer {child} should be a layer of npn.nn, got the likelihood {type(layer).__name__}"
                 )
-            width, replicas = _after(layer, f"layer {child}", width, replicas, most)
+            width, replicas = _output_size(layer, f"layer {child}", width, replicas, most)
     elif hasattr(module, "out_features"):  # a layer of random parameters says what it takes and gives
         if width not in (None, module.in_features):
             raise ValueError(f"{name} expects {module.in_features} inputs, but the one before it gives {width}")

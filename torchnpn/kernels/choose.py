@@ -60,9 +60,9 @@ def linear(a: Any, W: Sequence[Tensor | None], b: Sequence[Tensor | None] | None
 
 def activation(o: Any, on_cpu: bool = False) -> Kernel:
     """The kernel of an activation; `on_cpu` says whether there is one on a CPU."""
-    if on_cpu and why_not_cpu_relu(o) is None:
-        return "cpu"
-    return "triton" if why_not_triton_activation(o) is None else "plain"
+    if isinstance(o, Moments) and o.mean.is_cuda:
+        return "triton" if why_not_triton_activation(o) is None else "plain"
+    return "cpu" if on_cpu and why_not_cpu_relu(o) is None else "plain"
 
 
 def why_not_cpu_linear(a: Any, W: Sequence[Tensor | None], b: Sequence[Tensor | None] | None) -> str | None:

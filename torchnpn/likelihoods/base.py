@@ -242,6 +242,11 @@ def learnt_parameter(value: float, targets: int, replicas: tuple[int, ...]) -> n
     return nn.Parameter(torch.full((*replicas, targets), float(value)))
 
 
+def mixed_loss(predictive: Tensor, bound: Tensor, elbo: float) -> Tensor:
+    """The loss of a prediction as a whole, and a share of the ELBO's data term."""
+    return (1 - elbo) * predictive + elbo * bound
+
+
 def share_of_elbo(elbo: float) -> float:
     """The ELBO's share in a loss, checked."""
     if not 0 <= elbo <= 1:

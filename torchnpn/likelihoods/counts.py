@@ -16,11 +16,12 @@ from torchnpn.likelihoods.base import (
     Likelihood,
     VarianceParts,
     learnt_parameter,
+    mixed_loss,
     of_rows,
     share_of_elbo,
     wide_latent,
 )
-from torchnpn.likelihoods.guards import LOG_MEAN, LOG_VARIANCE, soft_clamp, widened
+from torchnpn.likelihoods.guards import LOG_MEAN, LOG_VARIANCE, exp_of_parameter, soft_clamp
 from torchnpn.likelihoods.positive import relative_variance
 from torchnpn.likelihoods.targets import log_of_mean
 from torchnpn.moments import Moments
@@ -95,7 +96,7 @@ class PoissonCounts(Likelihood):
         log_mean, s = _log_rate(o)
         at_mean = _counts(log_mean, (0.0 * log_mean + self.overdispersion) + NEAR_POISSON)
         bound = 0.5 * y.double() * s - observed(at_mean.log_prob(y))
-        return (1 - self.elbo) * predictive + self.elbo * bound
+        return mixed_loss(predictive, bound, self.elbo)
 
 
 def _log_rate(o: Moments) -> tuple[Tensor, Tensor]:
@@ -143,4 +144,4 @@ class NegativeBinomialCounts(PoissonCounts):
 
     @property
     def overdispersion(self) -> Tensor:  # (*replicas, 1, targets)
-        return torch.exp(soft_clamp(widened(self.log_overdispersion), LOG_VARIANCE)).unsqueeze(-2)
+        return exp_of_parameter(self.log_overdispersion)

@@ -20,6 +20,7 @@ from torchnpn.likelihoods.base import (
     VarianceParts,
     latent,
     learnt_parameter,
+    mixed_loss,
     of_rows,
     share_of_elbo,
     wide_latent,
@@ -65,10 +66,7 @@ class GaussianNoise(Likelihood):
         return torch.exp(soft_clamp(self.log_noise, LOG_VARIANCE)).unsqueeze(-2)
 
     def least_kl(self) -> float | Array:
-        """Half the share of the targets' variance that is noise, as far as is known now."""
-        noise = np.exp(self.log_noise.detach().cpu().numpy()).mean(-1)  # (*replicas,)
-        share = 0.5 * np.minimum(1.0, noise)
-        return share if share.ndim else float(share)
+        return half_the_noise(self.log_noise)
 
     def predict(self, o: Moments) -> Gaussian:
         m, s = latent(o)
@@ -101,7 +99,18 @@ class GaussianNoise(Likelihood):
         return _mixed(error2, s + noise, bound, self.elbo)
 
 
-class HeteroscedasticGaussian(GaussianNoise):
+class VaryingNoise(Likelihood):
+    """What a noise of its own for each row adds to a kind of target: a second output, the logarithm of a factor."""
+
+    name = ""  # the kind with a constant noise leads to it
+    separable = False
+    noise_apart = True
+
+    def outputs(self, targets: int) -> int:
+        return 2 * targets
+
+
+class HeteroscedasticGaussian(VaryingNoise, GaussianNoise):
     """y = o₁ + noise of variance σ² exp(o₂), with a learnt σ² and a second output o₂: y ~ N(m₁, s₁ + σ² E exp(o₂)).
 
     The outputs are all o₁, then all o₂, as `nn.MeanAndNoise` gives them. Both are uncertain: E exp(±o₂) =
@@ -119,20 +128,13 @@ class HeteroscedasticGaussian(GaussianNoise):
         replicas: Leading dimensions of the network's replicas.
     """
 
-    name = ""  # `GaussianNoise` leads to it
-    separable = False
-    noise_apart = True
-
-    def outputs(self, targets: int) -> int:
-        return 2 * targets
-
     def predict(self, o: Moments) -> Gaussian:
-        m, s, log_noise = self._split(*latent(o))
-        return Gaussian.unchecked(m, clamped(s + _mean_exp(log_noise)))
+        m, s, log_noise = split_noise(*latent(o), self.log_noise)
+        return Gaussian.unchecked(m, clamped(s + mean_exp(log_noise)))
 
     def variance_parts(self, o: Moments) -> VarianceParts:
-        _, s, log_noise = self._split(*latent(o))
-        return VarianceParts.of(s, _mean_exp(log_noise))
+        _, s, log_noise = split_noise(*latent(o), self.log_noise)
+        return VarianceParts.of(s, mean_exp(log_noise))
 
     def closed_form(self) -> cpu.ClosedForm:
         return partial(cpu.losses.varying_gaussian, elbo=self.elbo, limit=LOG_VARIANCE)
@@ -147,23 +149,31 @@ class HeteroscedasticGaussian(GaussianNoise):
 
     def _both_losses(self, m: Tensor, s: Tensor, y: Tensor, log_noise: Tensor) -> tuple[Tensor, Tensor]:
         """Loss of each target with its own noise, for o₂, and with σ² alone, for o₁ and σ²."""
-        m, s, own = self._split(m, s)
+        m, s, own = split_noise(m, s, self.log_noise)
         even = self._losses(m, s, y, log_noise)
         m, s = m.detach(), s.detach()
         error2 = (y - m) ** 2
-        bound = 0.5 * ((error2 + s) * _mean_exp(-own) + own.mean + _LOG_2PI)
-        return _mixed(error2, s + _mean_exp(own), bound, self.elbo), even
-
-    def _split(self, m: Tensor, s: Tensor) -> tuple[Tensor, Tensor, Moments]:
-        """m₁, s₁ and the moments of the log noise, through which no gradient reaches σ²."""
-        (m, log_noise_m), (s, log_noise_s) = (x.chunk(2, dim=-1) for x in (m, s))
-        return m, s, Moments(clamped(self.log_noise.detach().to(m).unsqueeze(-2) + log_noise_m), log_noise_s)
+        bound = 0.5 * ((error2 + s) * mean_exp(-own) + own.mean + _LOG_2PI)
+        return _mixed(error2, s + mean_exp(own), bound, self.elbo), even
 
 
 GaussianNoise.varying_noise = HeteroscedasticGaussian
 
 
-def _mean_exp(x: Moments) -> Tensor:
+def half_the_noise(log_noise: Tensor) -> float | Array:
+    """Half the share of the targets' variance in units that is noise, as far as is known now; one for each replica."""
+    noise = np.exp(log_noise.detach().cpu().numpy()).mean(-1)  # (*replicas,)
+    share = 0.5 * np.minimum(1.0, noise)
+    return share if share.ndim else float(share)
+
+
+def split_noise(m: Tensor, s: Tensor, log_noise: Tensor) -> tuple[Tensor, Tensor, Moments]:
+    """m₁, s₁ and the moments of the log noise, through which no gradient reaches σ²."""
+    (m, log_noise_m), (s, log_noise_s) = (x.chunk(2, dim=-1) for x in (m, s))
+    return m, s, Moments(clamped(log_noise.detach().to(m).unsqueeze(-2) + log_noise_m), log_noise_s)
+
+
+def mean_exp(x: Moments) -> Tensor:
     """E exp(x) = exp(m + s/2), within limits."""
     assert x.variance is not None
     return torch.exp(soft_clamp(clamped(x.mean + 0.5 * x.variance), LOG_VARIANCE))
@@ -171,5 +181,4 @@ def _mean_exp(x: Moments) -> Tensor:
 
 def _mixed(error2: Tensor, variance: Tensor, bound: Tensor, elbo: float) -> Tensor:
     """(1 - elbo) · (-log N(error; 0, variance)) + elbo · bound."""
-    predictive = 0.5 * (error2 / variance + torch.log(variance) + _LOG_2PI)
-    return (1 - elbo) * predictive + elbo * bound
+    return mixed_loss(0.5 * (error2 / variance + torch.log(variance) + _LOG_2PI), bound, elbo)

@@ -37,6 +37,11 @@ def soft_clamp(x: Tensor, limit: Tensor | float) -> Tensor:
     return limit * (inner + excess / (1 + 10 * excess.abs()))
 
 
+def exp_of_parameter(logarithm: Tensor) -> Tensor:  # (*replicas, targets) -> (*replicas, 1, targets)
+    """A learnt number above 0, from its logarithm, in float64."""
+    return torch.exp(soft_clamp(widened(logarithm), LOG_VARIANCE)).unsqueeze(-2)
+
+
 def clamp_straight_through(x: Tensor, low: float, high: float = torch.inf) -> Tensor:
     """x within [low, high], with the gradient of x itself: what has left the interval can find its way back."""
     fixed = x.detach()

@@ -13,7 +13,7 @@ from torch.distributions import constraints
 from torchnpn.families import LogNormal
 from torchnpn.kernels import cpu
 from torchnpn.likelihoods.base import Array, Likelihood, VarianceParts, wide_latent
-from torchnpn.likelihoods.gaussian import GaussianNoise, HeteroscedasticGaussian
+from torchnpn.likelihoods.gaussian import GaussianNoise, HeteroscedasticGaussian, VaryingNoise
 from torchnpn.likelihoods.guards import LOG_MEAN, LOG_VARIANCE, narrowed, soft_clamp
 from torchnpn.likelihoods.targets import relative
 from torchnpn.moments import Moments
@@ -93,7 +93,7 @@ class LogNormalAmounts(Likelihood):
         return narrowed(of_logs.double() + log_y.sum(-1), of_logs.dtype)
 
 
-class HeteroscedasticLogNormal(LogNormalAmounts):
+class HeteroscedasticLogNormal(VaryingNoise, LogNormalAmounts):
     """`LogNormalAmounts` with a noise σ² exp(o₂) that a second output predicts: `HeteroscedasticGaussian` of log y.
 
     Args:
@@ -103,9 +103,6 @@ class HeteroscedasticLogNormal(LogNormalAmounts):
         replicas: Leading dimensions of the network's replicas.
     """
 
-    name = ""  # `LogNormalAmounts` leads to it
-    separable = False
-    noise_apart = True
     of_logarithm = HeteroscedasticGaussian
 
     def interval_loss(self, o: Moments, lower: Tensor, upper: Tensor) -> Tensor:

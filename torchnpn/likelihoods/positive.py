@@ -15,6 +15,7 @@ from torchnpn.likelihoods.base import (
     Likelihood,
     VarianceParts,
     learnt_parameter,
+    mixed_loss,
     of_rows,
     share_of_elbo,
     wide_latent,
@@ -87,7 +88,7 @@ class GammaAmounts(Likelihood):
         k, log_y = 1 / self.dispersion, torch.log(y.double())
         relative = torch.exp(soft_clamp(log_y - m + 0.5 * s, LOG_MEAN))
         bound = k * (m - torch.log(k) + relative) - (k - 1) * log_y + torch.lgamma(k)
-        return (1 - self.elbo) * predictive + self.elbo * bound
+        return mixed_loss(predictive, bound, self.elbo)
 
 
 def log_normal(o: Moments) -> tuple[Tensor, Tensor]:

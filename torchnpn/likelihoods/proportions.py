@@ -13,7 +13,7 @@ from torch.distributions import constraints
 from torchnpn.families import Beta
 from torchnpn.kernels import cpu
 from torchnpn.likelihoods.base import Array, Likelihood, VarianceParts, learnt_parameter, wide_latent
-from torchnpn.likelihoods.guards import LOG_VARIANCE, logit, sigmoid_parts, soft_clamp, widened
+from torchnpn.likelihoods.guards import LOG_VARIANCE, exp_of_parameter, logit, sigmoid_parts
 from torchnpn.moments import Moments
 
 
@@ -43,7 +43,7 @@ class BetaProportions(Likelihood):
     @property
     def precision(self) -> Tensor:  # (*replicas, 1, targets)
         """φ."""
-        return torch.exp(soft_clamp(widened(self.log_precision), LOG_VARIANCE)).unsqueeze(-2)
+        return exp_of_parameter(self.log_precision)
 
     @staticmethod
     def start(y: Array, weight: Array | None) -> Array:

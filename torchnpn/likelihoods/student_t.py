@@ -5,7 +5,6 @@ from __future__ import annotations
 from functools import partial
 from typing import ClassVar
 
-import numpy as np
 import torch
 from torch import Tensor
 
@@ -16,11 +15,13 @@ from torchnpn.likelihoods.base import (
     Likelihood,
     VarianceParts,
     learnt_parameter,
+    mixed_loss,
     of_rows,
     share_of_elbo,
     wide_latent,
 )
-from torchnpn.likelihoods.guards import LOG_VARIANCE, soft_clamp, widened
+from torchnpn.likelihoods.gaussian import VaryingNoise, half_the_noise, mean_exp, split_noise
+from torchnpn.likelihoods.guards import LOG_VARIANCE, exp_of_parameter, soft_clamp, widened
 from torchnpn.likelihoods.targets import robust
 from torchnpn.moments import Moments
 
@@ -73,18 +74,15 @@ class StudentTNoise(Likelihood):
     @property
     def noise(self) -> Tensor:  # (*replicas, 1, targets)
         """σ², the squared scale."""
-        return _limited_exp(self.log_noise)
+        return exp_of_parameter(self.log_noise)
 
     @property
     def excess(self) -> Tensor:  # (*replicas, 1, targets)
         """ν - 2."""
-        return _limited_exp(self.log_excess)
+        return exp_of_parameter(self.log_excess)
 
     def least_kl(self) -> float | Array:
-        """Half the share of the targets' squared spread that is noise, as far as is known now."""
-        noise = np.exp(self.log_noise.detach().cpu().numpy()).mean(-1)  # (*replicas,)
-        share = 0.5 * np.minimum(1.0, noise)
-        return share if share.ndim else float(share)
+        return half_the_noise(self.log_noise)
 
     def predict(self, o: Moments) -> StudentT:
         m, s = wide_latent(o)
@@ -102,10 +100,10 @@ class StudentTNoise(Likelihood):
     def _losses(self, m: Tensor, s: Tensor, y: Tensor, excess: Tensor) -> Tensor:
         """Loss of each target."""
         bound = _minus_log_density((y - m) ** 2 + s, self.noise, excess)
-        return _mixed(-_predictive(m, s, self.noise, excess).log_prob(y), bound, self.elbo)
+        return mixed_loss(-_predictive(m, s, self.noise, excess).log_prob(y), bound, self.elbo)
 
 
-class HeteroscedasticStudentT(StudentTNoise):
+class HeteroscedasticStudentT(VaryingNoise, StudentTNoise):
     """y = o₁ + Student-t noise of squared scale σ² exp(o₂), with learnt σ² and ν and a second output o₂.
 
     The outputs are all o₁, then all o₂, as `nn.MeanAndNoise` gives them. Predictions are those of `StudentTNoise` with
@@ -123,41 +121,29 @@ class HeteroscedasticStudentT(StudentTNoise):
         replicas: Leading dimensions of the network's replicas.
     """
 
-    name = ""  # `StudentTNoise` leads to it
-    separable = False
-    noise_apart = True
-
-    def outputs(self, targets: int) -> int:
-        return 2 * targets
-
     def predict(self, o: Moments) -> StudentT:
-        m, s, log_noise = self._split(*wide_latent(o))
-        return _predictive(m, s, _mean_exp(log_noise), self.excess)
+        m, s, log_noise = split_noise(*wide_latent(o), self.log_noise)
+        return _predictive(m, s, mean_exp(log_noise), self.excess)
 
     def variance_parts(self, o: Moments) -> VarianceParts:
-        _, s, log_noise = self._split(*wide_latent(o))
-        return VarianceParts.of(s, _variance(_mean_exp(log_noise), self.excess))
+        _, s, log_noise = split_noise(*wide_latent(o), self.log_noise)
+        return VarianceParts.of(s, _variance(mean_exp(log_noise), self.excess))
 
     def closed_form(self) -> cpu.ClosedForm:
         return partial(cpu.losses.varying_student_t, elbo=self.elbo, limit=LOG_VARIANCE)
 
     def _row_loss(self, o: Moments, y: Tensor) -> Tensor:
-        m, s, own = self._split(*wide_latent(o))
+        m, s, own = split_noise(*wide_latent(o), self.log_noise)
         y = widened(y)
         even = self._losses(m, s, y, self.excess.detach())
         m, s = m.detach(), s.detach()
         level, spread = own
         assert spread is not None
-        inverse = _mean_exp(Moments(-level, spread))  # of the squared scale
+        inverse = mean_exp(Moments(-level, spread))  # of the squared scale
         bound = _minus_log_density((y - m) ** 2 + s, 1 / inverse, self.excess)
         bound = bound + 0.5 * (soft_clamp(level, LOG_VARIANCE) + torch.log(inverse))
-        varying = _mixed(-_predictive(m, s, _mean_exp(own), self.excess).log_prob(y), bound, self.elbo)
+        varying = mixed_loss(-_predictive(m, s, mean_exp(own), self.excess).log_prob(y), bound, self.elbo)
         return of_rows(varying + (even - even.detach()), o)
-
-    def _split(self, m: Tensor, s: Tensor) -> tuple[Tensor, Tensor, Moments]:
-        """m₁, s₁ and the moments of the log squared scale, through which no gradient reaches σ²."""
-        (m, log_noise_m), (s, log_noise_s) = (x.chunk(2, dim=-1) for x in (m, s))
-        return m, s, Moments(self.log_noise.detach().to(m).unsqueeze(-2) + log_noise_m, log_noise_s)
 
 
 StudentTNoise.varying_noise = HeteroscedasticStudentT
@@ -175,20 +161,6 @@ def _minus_log_density(square: Tensor, noise: Tensor, excess: Tensor) -> Tensor:
     return -StudentT.unchecked(zero, noise, 2 + excess).log_prob(distance)
 
 
-def _mixed(predictive: Tensor, bound: Tensor, elbo: float) -> Tensor:
-    return (1 - elbo) * predictive + elbo * bound
-
-
 def _variance(noise: Tensor, excess: Tensor) -> Tensor:
     """ν/(ν - 2) of the squared scale."""
     return noise + 2 * noise / excess
-
-
-def _mean_exp(x: Moments) -> Tensor:
-    """E exp(x) = exp(m + s/2), within limits."""
-    assert x.variance is not None
-    return torch.exp(soft_clamp(x.mean + 0.5 * x.variance, LOG_VARIANCE))
-
-
-def _limited_exp(parameter: Tensor) -> Tensor:
-    return torch.exp(soft_clamp(widened(parameter), LOG_VARIANCE)).unsqueeze(-2)

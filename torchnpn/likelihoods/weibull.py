@@ -18,6 +18,7 @@ from torchnpn.likelihoods.base import (
     Likelihood,
     VarianceParts,
     learnt_parameter,
+    mixed_loss,
     of_rows,
     share_of_elbo,
     wide_latent,
@@ -112,7 +113,7 @@ class WeibullDurations(Likelihood):
         predictive = torch.log(tau) - z + torch.exp(soft_clamp(z, LOG_MEAN)) + log_y
         u = (log_y - m) / sigma
         bound = torch.log(sigma) - u + torch.exp(soft_clamp(u + 0.5 * s / sigma**2, LOG_MEAN)) + log_y
-        return of_rows((1 - self.elbo) * predictive + self.elbo * bound, o)
+        return of_rows(mixed_loss(predictive, bound, self.elbo), o)
 
     def _of_log(self, m: Tensor, s: Tensor) -> tuple[Tensor, Tensor]:
         """Scale and location of log y."""

@@ -7,7 +7,6 @@ from torchnpn.links.predictor import LinkPredictor
 __all__ = ["Codes", "FeatureMap", "LinkPredictor", "Normalisation", "PairFeatures", "Products"]
 
 # For other packages of torchnpn:
-from torchnpn.links.features import NORMALISATIONS as NORMALISATIONS
 from torchnpn.links.features import joint as joint
 from torchnpn.links.features import log_variances as log_variances
 from torchnpn.links.features import products as products

@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from torchnpn.estimators import real_numbers
+from torchnpn.estimators import validation
 from torchnpn.moments import JointMoments, Moments
 from torchnpn.training import as_tensor
 
@@ -62,4 +62,4 @@ def _as_tensor(values: Any) -> Tensor:
     if isinstance(values, Tensor) and values.layout == torch.strided and not (values.is_meta or values.is_complex()):
         return values.detach()
     ready = type(values) is np.ndarray and values.dtype.kind in "iuf"
-    return as_tensor(values if ready else real_numbers(values, "codes"))
+    return as_tensor(values if ready else validation.real_numbers(values, "codes"))

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from torchnpn.estimators import plain_values, short
+from torchnpn.estimators import settings, validation
 
 Pairs = NDArray[np.int64]  # (pairs, 2)
 
@@ -23,14 +23,16 @@ def checked_nodes(given: Any, count: int, name: str) -> NDArray[np.int64]:
 def _node_numbers(given: Any, count: int, name: str) -> NDArray[np.int64]:
     """Numbers of nodes, in whatever shape."""
     try:
-        array = np.asarray(plain_values(given) if hasattr(given, "shape") else list(given))
+        array = np.asarray(validation.plain_values(given) if hasattr(given, "shape") else list(given))
     except (TypeError, ValueError):  # of what is no list, or one of lists of different lengths
-        raise ValueError(f"{name} expects numbers of nodes, got {short(given)}.") from None
+        raise ValueError(f"{name} expects numbers of nodes, got {settings.short(given)}.") from None
     if not array.size:
         raise ValueError(f"{name} expects at least one node, got none.")
     if array.dtype.kind not in "iu" or array.min() < 0 or array.max() >= count:
         wrong = array[(array < 0) | (array >= count)] if array.dtype.kind in "iu" else array
-        raise ValueError(f"{name} expects whole numbers from 0 to {count - 1}, got {short(wrong.reshape(-1)[0])}.")
+        raise ValueError(
+            f"{name} expects whole numbers from 0 to {count - 1}, got {settings.short(wrong.reshape(-1)[0])}."
+        )
     return array.astype(np.int64)
 
 

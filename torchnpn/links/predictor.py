@@ -8,22 +8,12 @@ from typing import Any, Self
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 from torch import Tensor
 
-from torchnpn.estimators import (
-    POSITIVE,
-    ArrayMoments,
-    all_or_nothing,
-    check_choice,
-    check_number,
-    generator_of,
-    is_number,
-    short,
-    state,
-)
-from torchnpn.links import files, scores
+from torchnpn.estimators import ArrayMoments, all_or_nothing, settings, state
+from torchnpn.io import StoredEstimator
+from torchnpn.links import scores, stored
 from torchnpn.links.codes import checked_codes
 from torchnpn.links.features import FEATURES, NORMALISATIONS, FeatureMap, PairFeatures
 from torchnpn.links.pairs import checked_nodes, checked_pairs, links_among, negative_pairs
@@ -37,7 +27,7 @@ _ELEMENTS = 1 << 24  # scores, or features of pairs, that are in memory at a tim
 _MOST_ROUNDS, _PRECISION_CHANGE = 30, 1e-2  # of learning the prior's precision; a change of its logarithm to stop at
 
 
-class LinkPredictor(BaseEstimator):  # type: ignore[misc]
+class LinkPredictor(StoredEstimator):
     """Logistic regression on features of pairs of nodes, with a posterior over its weights (paper, Section 4.3).
 
     A node is known by a code with mean and variance, e.g. of a `DocumentAutoencoder`. The model learns which features
@@ -109,13 +99,13 @@ class LinkPredictor(BaseEstimator):  # type: ignore[misc]
         make_features = FEATURES.get(self.features) if isinstance(self.features, str) else self.features
         if not callable(make_features):
             named = ", ".join(f'"{name}"' for name in FEATURES)
-            raise ValueError(f"features expects one of {named} or a function, got {short(self.features)}.")
+            raise ValueError(f"features expects one of {named} or a function, got {settings.short(self.features)}.")
         device = resolve_device(self.device)
         x = checked_codes(codes, device)
         count = len(x.mean)
         nodes = np.arange(count) if nodes is None else np.unique(checked_nodes(nodes, count, "nodes"))
         positive = links_among(checked_pairs(links, count, "links"), nodes)
-        negative = nodes[negative_pairs(len(nodes), positive, self.negatives, generator_of(self.random_state))]
+        negative = nodes[negative_pairs(len(nodes), positive, self.negatives, settings.generator_of(self.random_state))]
         if not len(positive) or not len(negative):
             raise ValueError(
                 f"fit expects pairs with and without a link among the {len(nodes)} training nodes, got {len(positive)} "
@@ -161,11 +151,13 @@ class LinkPredictor(BaseEstimator):  # type: ignore[misc]
 
     def _check_settings(self) -> None:
         """Raise for settings that make no sense; which names `features` may have, only `fit` knows."""
-        check_choice("normalisation", self.normalisation, NORMALISATIONS)
+        settings.check_choice("normalisation", self.normalisation, NORMALISATIONS)
         wanted = self.negatives
-        if not is_number(wanted) or not (0 < wanted < 1 or (wanted >= 1 and wanted % 1 == 0)):
-            raise ValueError(f"negatives expects a share above 0 and below 1, or a whole number, got {short(wanted)}.")
-        check_number("precision", self.precision, POSITIVE, words=["evidence"])
+        if not settings.is_number(wanted) or not (0 < wanted < 1 or (wanted >= 1 and wanted % 1 == 0)):
+            raise ValueError(
+                f"negatives expects a share above 0 and below 1, or a whole number, got {settings.short(wanted)}."
+            )
+        settings.check_number("precision", self.precision, settings.POSITIVE, words=["evidence"])
 
     def decision_moments(self, pairs: Any) -> ArrayMoments:
         """Mean and variance of the log-odds of each pair, (pairs,), over weights and, with "joint", codes."""
@@ -211,25 +203,25 @@ class LinkPredictor(BaseEstimator):  # type: ignore[misc]
     def _state(self) -> tuple[dict[str, Any], dict[str, Any]]:
         """All that predictions need, as plain values and arrays; of a function for `features` only its name."""
         check_is_fitted(self, "weights_")
-        settings = self.get_params(deep=False)
+        chosen = self.get_params(deep=False)
         if not isinstance(self.features, str):
-            settings["features"] = getattr(self.features, "__name__", type(self.features).__name__)
+            chosen["features"] = getattr(self.features, "__name__", type(self.features).__name__)
         plain = {
-            "settings": state.plain_settings(settings),
+            "settings": state.plain_settings(chosen),
             "precision": self.precision_,
             "pairs": list(self.pairs_),
         }
-        return plain, files.arrays(self.features_, self.weights_)
+        return plain, stored.arrays(self.features_, self.weights_)
 
     @classmethod
     def _from_state(cls, plain: dict[str, Any], arrays: dict[str, Any]) -> Self:
         """The inverse of `_state`; a ValueError for anything that `_state` cannot have written."""
         model = state.new_model(cls, plain)
         if not isinstance(model.features, str):  # of a function the file has the name
-            raise ValueError(f"settings expects a name for features, got {short(model.features)}.")
-        model.features_ = files.read_features(arrays, model.features)
+            raise ValueError(f"settings expects a name for features, got {settings.short(model.features)}.")
+        model.features_ = stored.read_features(arrays, model.features)
         model._check_size()
-        model._take(files.read_weights(arrays, model.features_), *files.read_values(plain))
+        model._take(stored.read_weights(arrays, model.features_), *stored.read_values(plain))
         state.check_complete(plain, arrays, model)
         return model
 

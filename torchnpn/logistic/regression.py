@@ -8,29 +8,21 @@ from typing import Any, Self
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from sklearn.base import BaseEstimator
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted
 
 from torchnpn.estimators import (
-    POSITIVE,
     ArrayMoments,
     ProbabilisticClassifier,
     all_or_nothing,
-    check_choice,
-    check_count,
-    check_enough_rows,
-    check_flag,
-    check_number,
-    checked_data,
-    checked_variance,
-    checked_weight,
     distinct_labels,
     largest_of,
+    settings,
     state,
+    validation,
 )
-from torchnpn.io import checks
+from torchnpn.io import StoredEstimator, checks
 from torchnpn.logistic.posterior import Posterior, Rows, fit_posterior, linear_moments
 from torchnpn.maps import accurate
 from torchnpn.moments import Moments
@@ -42,7 +34,7 @@ _MOST_FEATURES = 1000  # with a full covariance
 _METHODS, _PRIORS = ("laplace", "variational"), ("evidence", "ard")
 
 
-class BayesianLogisticRegression(ProbabilisticClassifier, BaseEstimator):  # type: ignore[misc]
+class BayesianLogisticRegression(ProbabilisticClassifier, StoredEstimator):
     """Logistic regression p(y = 1 | x, w) = σ(w·x + b) with a Gaussian posterior over w and b (Bishop 2006, 4.5, 10.6).
 
     Features may be uncertain: given their variances, training maximises the expected log-likelihood, and a
@@ -115,17 +107,17 @@ class BayesianLogisticRegression(ProbabilisticClassifier, BaseEstimator):  # typ
             X_variance: Variances of the features: a number, one for each feature, or the shape of X.
         """
         self._check_settings()
-        X, y = checked_data(self, X, y, reset=True)
+        X, y = validation.checked_data(self, X, y, reset=True)
         _check_size(X)
         distinct_labels(y)  # which says in words what cannot be sorted
         check_classification_targets(y)
-        given = checked_weight(sample_weight, X)
+        given = validation.checked_weight(sample_weight, X)
         weight = np.ones(len(X)) if given is None else given
         self.classes_ = distinct_labels(y[weight > 0])
         if len(self.classes_) < 2:
             raise ValueError(f"A classifier expects at least two classes, got one class: {self.classes_.tolist()}.")
         variance = _variance_of_size(X_variance, X)
-        check_enough_rows(self, X, given)
+        validation.check_enough_rows(self, X, given)
         positive = self.classes_[1:] if len(self.classes_) == 2 else self.classes_
         posteriors = [self._fit_one(X, variance, y == label, weight) for label in positive]
         features = X.shape[1]
@@ -159,11 +151,11 @@ class BayesianLogisticRegression(ProbabilisticClassifier, BaseEstimator):  # typ
         return posterior
 
     def _check_settings(self) -> None:
-        check_choice("method", self.method, _METHODS)
-        check_flag("fit_intercept", self.fit_intercept)
-        check_number("precision", self.precision, POSITIVE, words=_PRIORS)
-        check_count("max_iter", self.max_iter, _MOST_ROUNDS)
-        check_number("tol", self.tol, POSITIVE)
+        settings.check_choice("method", self.method, _METHODS)
+        settings.check_flag("fit_intercept", self.fit_intercept)
+        settings.check_number("precision", self.precision, settings.POSITIVE, words=_PRIORS)
+        settings.check_count("max_iter", self.max_iter, _MOST_ROUNDS)
+        settings.check_number("tol", self.tol, settings.POSITIVE)
 
     def decision_moments(self, X: Any, X_variance: Any = None) -> ArrayMoments:
         """Mean and variance of a = w·x + b for each row, (rows,); (rows, classes) for more than two."""
@@ -171,7 +163,7 @@ class BayesianLogisticRegression(ProbabilisticClassifier, BaseEstimator):  # typ
 
     def _decision(self, X: Any, X_variance: Any) -> Moments:
         check_is_fitted(self, "coef_")
-        X = checked_data(self, X, reset=False)
+        X = validation.checked_data(self, X, reset=False)
         _check_size(X)
         none = torch.empty(0)
         rows = Rows(X, _variance_of_size(X_variance, X), none, none, bool(self.fit_intercept))
@@ -239,7 +231,7 @@ class BayesianLogisticRegression(ProbabilisticClassifier, BaseEstimator):  # typ
 
 
 def _variance_of_size(X_variance: Any, X: Array) -> Array | None:
-    variance = checked_variance(X_variance, X)
+    variance = validation.checked_variance(X_variance, X)
     if variance is not None and (largest := largest_of(variance)) > _LARGEST**2:
         raise ValueError(f"X_variance expects variances up to {_LARGEST**2:g}, got {largest:.4g}. Scale the features.")
     return variance

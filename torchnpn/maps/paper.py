@@ -1,4 +1,4 @@
-"""Sigmoid and tanh of a Gaussian variable as the paper prints them (Eqs. 6-7), for comparison.
+"""Sigmoid and tanh of a Gaussian variable as the paper prints them (Eqs. 5-6), for comparison.
 
 The approximation of σ² leaves a variance of up to 0.027 (tanh: 0.108) where the input has none, for a point too.
 """

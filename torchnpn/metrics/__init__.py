@@ -60,5 +60,6 @@ __all__ = [
 ]
 
 # For other packages of torchnpn:
+from torchnpn.metrics.checks import saturated as saturated
 from torchnpn.metrics.crps import normal_crps as normal_crps
 from torchnpn.metrics.crps import normal_mixture_crps as normal_mixture_crps

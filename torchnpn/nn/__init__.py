@@ -73,16 +73,17 @@ __all__ = [
 
 # For other packages of torchnpn:
 from torchnpn.nn.activation import ACTIVATIONS as ACTIVATIONS
-from torchnpn.nn.chain import Chain as Chain
 from torchnpn.nn.chain import ChainLayer as ChainLayer
 from torchnpn.nn.chain import chain_of as chain_of
+from torchnpn.nn.coordinates import COORDINATES as COORDINATES
 from torchnpn.nn.coordinates import POSTERIORS as POSTERIORS
+from torchnpn.nn.coordinates import CoordinateChoice as CoordinateChoice
 from torchnpn.nn.coordinates import Posterior as Posterior
-from torchnpn.nn.coordinates import default_posterior as default_posterior
 from torchnpn.nn.ensemble import Ensemble as Ensemble
 from torchnpn.nn.ensemble import leading as leading
 from torchnpn.nn.ensemble import side_by_side as side_by_side
-from torchnpn.nn.inputs import as_moments as as_moments
+from torchnpn.nn.layer import Layer as Layer
+from torchnpn.nn.layer import as_moments as as_moments
 from torchnpn.nn.layer_kernels import kernels_of as kernels_of
 from torchnpn.nn.noise import drawing_from as drawing_from
 from torchnpn.nn.noise import dropout_mask as dropout_mask
@@ -92,3 +93,4 @@ from torchnpn.nn.replicas import member as member
 from torchnpn.nn.replicas import replicas_of as replicas_of
 from torchnpn.nn.replicas import with_members as with_members
 from torchnpn.nn.size import check_network_size as check_network_size
+from torchnpn.nn.size import physical_memory as physical_memory

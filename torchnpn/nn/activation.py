@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import Any, ClassVar
+from collections.abc import Callable
+from typing import ClassVar
 
-from torch import Tensor, nn
+from torch import Tensor
 
 from torchnpn import kernels, maps
 from torchnpn.moments import Moments
-from torchnpn.nn.inputs import as_moments
+from torchnpn.nn.layer import Layer, as_moments
 
 
-class Activation(nn.Module):
+class Activation(Layer):
     """An element-wise map of moments, with constants that are fixed when the module is made."""
 
     map: ClassVar[Callable[..., Moments]]
-    arguments: ClassVar[Mapping[str, Any]] = {}  # the names of its constants
 
     def __init__(self, **constants: float) -> None:
         super().__init__()
@@ -40,7 +39,7 @@ class LeakyReLU(Activation):
 
     map = staticmethod(maps.leaky_relu)
 
-    arguments: ClassVar[Mapping[str, Any]] = {"slope": float}
+    arguments: ClassVar = {"slope": float}
 
     def __init__(self, slope: float = 0.01) -> None:
         super().__init__(slope=slope)
@@ -63,7 +62,7 @@ class Hardtanh(Activation):
 
     map = staticmethod(maps.hardtanh)
 
-    arguments: ClassVar[Mapping[str, Any]] = {"lower": float, "upper": float}
+    arguments: ClassVar = {"lower": float, "upper": float}
 
     def __init__(self, lower: float = -1.0, upper: float = 1.0) -> None:
         super().__init__(lower=lower, upper=upper)
@@ -110,7 +109,7 @@ class ELU(Activation):
 
     map = staticmethod(maps.elu)
 
-    arguments: ClassVar[Mapping[str, Any]] = {"alpha": float}
+    arguments: ClassVar = {"alpha": float}
 
     def __init__(self, alpha: float = 1.0) -> None:
         super().__init__(alpha=alpha)

@@ -6,8 +6,8 @@ import inspect
 import itertools
 import math
 import sys
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, ClassVar
+from collections.abc import Iterator, Sequence
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -20,8 +20,8 @@ from torchnpn.kernels import choose
 from torchnpn.moments import Moments, check_variance
 from torchnpn.nn.activation import ACTIVATIONS
 from torchnpn.nn.chain import Chain, chain_of, fused_activation
-from torchnpn.nn.coordinates import Posterior
-from torchnpn.nn.inputs import as_moments
+from torchnpn.nn.coordinates import CoordinateChoice, Posterior
+from torchnpn.nn.layer import Layer, as_moments
 from torchnpn.nn.linear import Linear
 from torchnpn.nn.neurons import Bernoulli, Power, Saturating
 from torchnpn.nn.noise import Dropout, MaskedUnits
@@ -152,10 +152,8 @@ def _full_name(module: object) -> str:
     return f"torch.nn.{cls.__name__}" if is_torchs else f"{cls.__module__}.{cls.__qualname__}"
 
 
-class Flatten(nn.Module):
+class Flatten(Layer):
     """(batch, …) to (batch, features)."""
-
-    arguments: ClassVar[Mapping[str, Any]] = {}
 
     def forward(self, a: Moments | Tensor) -> Moments:
         a = as_moments(a)
@@ -163,10 +161,8 @@ class Flatten(nn.Module):
         return Moments(a.mean.flatten(1), variance)
 
 
-class Complement(nn.Module):
+class Complement(Layer):
     """(a, 1 - a) along the last dimension: lets networks of positive weights fall with their inputs, too."""
-
-    arguments: ClassVar[Mapping[str, Any]] = {}
 
     def forward(self, a: Moments | Tensor) -> Moments:
         a = as_moments(a)
@@ -202,6 +198,7 @@ def mlp(
     *,
     output_family: str | type[ExponentialFamily] | None = None,
     posterior: Posterior | None = None,
+    coordinates: CoordinateChoice = "usual",
     replicas: tuple[int, ...] = (),
     generator: torch.Generator | None = None,
 ) -> Sequential:
@@ -216,6 +213,7 @@ def mlp(
         output_family: Family of the last layer's weights; by default that of the others. `"gaussian"` gives outputs of
             either sign, for classes.
         posterior: Of Gaussian weights, "mean_field" or "tied"; see `Linear`.
+        coordinates: In which numbers weights are learnt, "usual", "proxy", "natural", …; see `RandomParameter`.
         replicas: Leading dimensions for independent copies.
         generator: Source of the initial values.
     """
@@ -226,13 +224,14 @@ def mlp(
     last = weights if output_family is None else _weight_family(families.resolve(output_family))
     gain = math.sqrt(2) if activation is None or activation in _RELU_LIKE else 1.0
     layers: list[nn.Module] = []
+    common: dict[str, Any] = {
+        "posterior": posterior, "coordinates": coordinates, "replicas": replicas, "generator": generator,
+    }  # fmt: skip
     for i, (n_in, n_out) in enumerate(itertools.pairwise(sizes)):
         hidden = i < len(sizes) - 2
         scale = gain if hidden and weights is Gaussian and neurons is Gaussian else 1.0
         family = weights if hidden else last
-        layers.append(
-            Linear(n_in, n_out, True, family, gain=scale, posterior=posterior, replicas=replicas, generator=generator)
-        )
+        layers.append(Linear(n_in, n_out, True, family, gain=scale, **common))
         if hidden:
             layers.append(_activation(neurons, activation))
             if dropout:

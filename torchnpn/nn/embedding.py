@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import numbers
-from collections.abc import Mapping
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 from torch.nn import functional as F
 
 from torchnpn import families
@@ -15,10 +13,11 @@ from torchnpn._torch import has_values
 from torchnpn.families import ExponentialFamily, mean_and_variance
 from torchnpn.finite import Pair, cast, saturated
 from torchnpn.moments import Moments
+from torchnpn.nn.layer import Layer, check_sizes
 from torchnpn.nn.parameter import RandomParameter, initial_moments
 
 
-class Embedding(nn.Module):
+class Embedding(Layer):
     """The random row of each code, and for the code -1, out of the vocabulary, the mixture of all rows.
 
     With means M_k and variances S_k of the rows k = 0, …, K - 1, element by element,
@@ -44,7 +43,7 @@ class Embedding(nn.Module):
             [2.446, 0.658]])
     """
 
-    arguments: ClassVar[Mapping[str, Any]] = {
+    arguments: ClassVar = {
         "num_embeddings": int, "embedding_dim": int, "family": ExponentialFamily, "replicas": tuple,
     }  # fmt: skip
     in_features = 0  # codes come in, and no features
@@ -59,9 +58,7 @@ class Embedding(nn.Module):
         generator: torch.Generator | None = None,
     ) -> None:
         super().__init__()
-        for name, size in (("num_embeddings", num_embeddings), ("embedding_dim", embedding_dim)):
-            if not isinstance(size, numbers.Integral) or size < 1:
-                raise ValueError(f"Embedding expects {name}, a whole number ≥ 1, got {size!r}.")
+        check_sizes("Embedding", num_embeddings=num_embeddings, embedding_dim=embedding_dim)
         self.num_embeddings, self.embedding_dim = num_embeddings, embedding_dim
         family = families.resolve(family)
         initial = initial_moments(family, (*replicas, num_embeddings, embedding_dim), 1, generator)
@@ -114,10 +111,6 @@ class Embedding(nn.Module):
                 f"{tuple(values.shape)}."
             )
         return values.long().expand(*self.replicas, *values.shape[-1:]) if self.replicas else values.long()
-
-    def extra_repr(self) -> str:
-        replicas = f", replicas={self.replicas}" if self.replicas else ""
-        return f"num_embeddings={self.num_embeddings}, embedding_dim={self.embedding_dim}{replicas}"
 
 
 def _rows(table: Tensor, places: Tensor) -> Tensor:  # (*replicas, rows, dim), (*replicas, …) -> (*replicas, …, dim)

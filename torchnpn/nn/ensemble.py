@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from torchnpn.families import zero_if_point
 from torchnpn.moments import Moments
 from torchnpn.nn.container import Sequential
-from torchnpn.nn.inputs import as_moments
+from torchnpn.nn.layer import as_moments
 from torchnpn.nn.linear import Linear, MeanAndNoise
 
 

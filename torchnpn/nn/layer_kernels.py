@@ -11,7 +11,7 @@ from torch import nn
 
 from torchnpn.kernels import choose
 from torchnpn.nn.activation import ReLU, Sigmoid, Tanh
-from torchnpn.nn.inputs import as_moments
+from torchnpn.nn.layer import as_moments
 from torchnpn.nn.linear import Linear
 from torchnpn.sparse import SparseBatch
 

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import math
-import numbers
-from collections.abc import Mapping
 from typing import Any, ClassVar
 
 import torch
@@ -14,12 +12,12 @@ from torch.distributions import constraints
 from torchnpn import families, kernels
 from torchnpn.families import ExponentialFamily, Gaussian
 from torchnpn.moments import Moments
-from torchnpn.nn.coordinates import Posterior, default_posterior
-from torchnpn.nn.inputs import as_moments
+from torchnpn.nn.coordinates import CoordinateChoice, Posterior, default_posterior
+from torchnpn.nn.layer import Layer, as_moments, check_sizes
 from torchnpn.nn.parameter import RandomParameter, initial_moments
 
 
-class Linear(nn.Module):
+class Linear(Layer):
     """o = a Wᵀ + b for independent random a, W, b (paper, Eqs. 1-2; weights in torch's order).
 
     Weights in [0, 1] (beta, Bernoulli) are divided by the sum of their means over the inputs: o is then a weighted
@@ -34,15 +32,17 @@ class Linear(nn.Module):
         posterior: "mean_field", a standard deviation for each weight; or "tied" for Gaussian weights, whose standard
             deviations are then an outer product, std_ij = r_i c_j: half the numbers to learn, and a matrix product
             less. By default what `nn.default_posterior` says.
+        coordinates: In which numbers weights and biases are learnt; see `RandomParameter`. Other than the "usual" ones
+            they train by autograd, which is slower.
         replicas: Leading dimensions: independent copies of the layer, computed at once.
         generator: Source of the initial values.
     """
 
-    arguments: ClassVar[Mapping[str, Any]] = {
+    arguments: ClassVar = {
         "in_features": int, "out_features": int, "bias": bool, "family": ExponentialFamily, "replicas": tuple,
-        "posterior": Posterior,
+        "posterior": Posterior, "coordinates": CoordinateChoice,
     }  # fmt: skip
-    later: ClassVar[Mapping[str, Any]] = {"posterior": "mean_field"}
+    later: ClassVar = {"posterior": "mean_field", "coordinates": "usual"}
 
     def __init__(
         self,
@@ -53,25 +53,25 @@ class Linear(nn.Module):
         *,
         gain: float = 1.0,
         posterior: Posterior | None = None,
+        coordinates: CoordinateChoice = "usual",
         replicas: tuple[int, ...] = (),
         generator: torch.Generator | None = None,
     ) -> None:
         super().__init__()
-        for name, size in (("in_features", in_features), ("out_features", out_features)):
-            if not isinstance(size, numbers.Integral) or size < 1:
-                raise ValueError(f"Linear expects {name}, a whole number ≥ 1, got {size!r}.")
+        check_sizes("Linear", in_features=in_features, out_features=out_features)
         self.in_features, self.out_features = in_features, out_features
         family = families.resolve(family)
         self.averages = family.support in (constraints.unit_interval, constraints.boolean)
         weight = initial_moments(family, (*replicas, out_features, in_features), in_features, generator)
         if gain != 1.0 and not self.averages:
             weight = gain * weight
-        posterior = default_posterior(family) if posterior is None else posterior
-        self.weight = RandomParameter(family, weight, in_dims=1, posterior=posterior)
+        if posterior is None:
+            posterior = default_posterior(family) if coordinates == "usual" else "mean_field"
+        self.weight = RandomParameter(family, weight, in_dims=1, posterior=posterior, coordinates=coordinates)
         self.bias: RandomParameter | None = None
         if bias and not self.averages:
             initial = _initial_bias(family, (*replicas, out_features), in_features, generator)
-            self.bias = RandomParameter(family, initial, in_dims=0)
+            self.bias = RandomParameter(family, initial, in_dims=0, coordinates=coordinates)
 
     @classmethod
     def from_torch(cls, linear: nn.Linear, std: float | None = None) -> Linear:
@@ -108,6 +108,10 @@ class Linear(nn.Module):
                     f"{prefix}{name} is a tensor of a torch.nn.Linear, with values of either sign: load it into a "
                     f"Linear of Gaussian weights, not of {ours.family.__name__} ones."
                 )
+            if ours.coordinates != "usual":
+                raise ValueError(
+                    f"{prefix}{name} is a tensor of means: load it into a Linear of the usual coordinates."
+                )
             values = state_dict.pop(prefix + name), *(log_std.detach().clone() for log_std in ours.free[1:])
             state_dict |= {f"{prefix}{name}.{part}": one for part, one in zip(ours.names, values, strict=True)}
         super()._load_from_state_dict(state_dict, prefix, *args)
@@ -127,15 +131,16 @@ class Linear(nn.Module):
         """That of the weights."""
         return self.weight.posterior
 
+    @property
+    def coordinates(self) -> CoordinateChoice:
+        """Those of weights and biases."""
+        return self.weight.coordinates
+
     def forward(self, a: Moments | Tensor) -> Moments:  # (*replicas, batch, in) -> (*replicas, batch, out)
         return kernels.layer(as_moments(a), self.weight, self.bias, self.averages)
 
-    def extra_repr(self) -> str:
-        replicas = f", replicas={self.replicas}" if self.replicas else ""
-        return f"in_features={self.in_features}, out_features={self.out_features}{replicas}"
 
-
-class MeanAndNoise(nn.Module):
+class MeanAndNoise(Layer):
     """Two linear layers on the same features, their outputs side by side: `targets` means, then `targets` noises.
 
     The second learns what the features say about the noise, and no gradient of it reaches them: features are formed by
@@ -150,10 +155,10 @@ class MeanAndNoise(nn.Module):
         generator: Source of the initial values.
     """
 
-    arguments: ClassVar[Mapping[str, Any]] = {
+    arguments: ClassVar = {
         "in_features": int, "targets": int, "replicas": tuple, "posterior": Posterior,
     }  # fmt: skip
-    later: ClassVar[Mapping[str, Any]] = {"posterior": "mean_field"}
+    later: ClassVar = {"posterior": "mean_field"}
 
     def __init__(
         self,

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, ClassVar
+from typing import ClassVar
 
-from torch import Tensor, nn
+from torch import Tensor
 
 from torchnpn import families, kernels, maps
 from torchnpn.families import ExponentialFamily
 from torchnpn.moments import Moments
-from torchnpn.nn.inputs import as_moments
+from torchnpn.nn.layer import Layer, as_moments
 
 
-class Saturating(nn.Module):
+class Saturating(Layer):
     """Neurons of a family with the bounded activation v(x) = r - q exp(-τ u(x)) (paper, Theorem 1).
 
     The incoming moments are matched by a member of the family (the paper's f⁻¹), then v is applied in closed form.
@@ -26,10 +25,10 @@ class Saturating(nn.Module):
         statistic: Which sufficient statistic u is (`maps.saturating`); `None` means the family's own.
     """
 
-    arguments: ClassVar[Mapping[str, Any]] = {
+    arguments: ClassVar = {
         "family": ExponentialFamily, "tau": float, "r": float, "q": float | None, "statistic": int | None,
     }  # fmt: skip
-    later: ClassVar[Mapping[str, Any]] = {"statistic": None}  # in files that do not name it
+    later: ClassVar = {"statistic": None}  # in files that do not name it
 
     def __init__(
         self,
@@ -51,7 +50,7 @@ class Saturating(nn.Module):
         return f"{self.family.__name__.lower()}, tau={self.tau:g}, r={self.r:g}{height}{of}"
 
 
-class SaturatingKL(nn.Module):
+class SaturatingKL(Layer):
     """Poisson neurons with v(x) = r (1 - exp(-τ x)), their rate by the paper's KL map instead of c = m.
 
     c = ¼ (2m - 1 + √((2m - 1)² + 8s)): the variance decides about the rate, too, but the mean is not kept.
@@ -61,7 +60,7 @@ class SaturatingKL(nn.Module):
         r: Value where the count is infinite.
     """
 
-    arguments: ClassVar[Mapping[str, Any]] = {"tau": float, "r": float}
+    arguments: ClassVar = {"tau": float, "r": float}
 
     def __init__(self, tau: float = 1.0, r: float = 1.0) -> None:
         super().__init__()
@@ -70,27 +69,22 @@ class SaturatingKL(nn.Module):
     def forward(self, o: Moments | Tensor) -> Moments:
         return maps.saturating(families.Poisson.project_kl(as_moments(o)), self.tau, self.r)
 
-    def extra_repr(self) -> str:
-        return f"tau={self.tau:g}, r={self.r:g}"
-
 
 class Power(Saturating):
     """Beta neurons with the activation x^τ (paper, Table 1)."""
 
-    arguments: ClassVar[Mapping[str, Any]] = {"tau": float}
-    later: ClassVar[Mapping[str, Any]] = {}
+    arguments: ClassVar = {"tau": float}
+    later: ClassVar = {}
 
     def __init__(self, tau: float = 0.5) -> None:
         super().__init__("beta", tau, r=0.0, q=-1.0)
 
 
-class Bernoulli(nn.Module):
+class Bernoulli(Layer):
     """Binary neurons that fire with probability σ(x), as in a sigmoid belief network (paper, Section 2.4).
 
     For Gaussian x the neuron is Bernoulli with p = E σ(x); its variance p (1 - p) holds the neuron's own chance too.
     """
-
-    arguments: ClassVar[Mapping[str, Any]] = {}
 
     def forward(self, o: Moments | Tensor) -> Moments:
         return families.Bernoulli.unchecked(maps.sigmoid(as_moments(o)).mean).moments

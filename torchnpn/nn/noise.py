@@ -3,28 +3,28 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from torchnpn import maps
 from torchnpn.moments import Moments
-from torchnpn.nn.inputs import as_moments
+from torchnpn.nn.layer import Layer, as_moments
 
 _source: ContextVar[torch.Generator | None] = ContextVar("source of random numbers", default=None)
 
 
-class Dropout(nn.Module):
+class Dropout(Layer):
     """One sampled mask for both moments: the mean is multiplied by mask/(1-p), the variance by its square.
 
     In evaluation mode it passes the moments on as they are.
     """
 
-    arguments: ClassVar[Mapping[str, Any]] = {"p": float}
+    arguments: ClassVar = {"p": float}
 
     def __init__(self, p: float = 0.5) -> None:
         super().__init__()
@@ -35,9 +35,6 @@ class Dropout(nn.Module):
         if not self.training or self.p == 0:
             return a
         return a * dropout_mask(a.mean, self.p)
-
-    def extra_repr(self) -> str:
-        return f"p={self.p:g}"
 
 
 class AnalyticDropout(Dropout):
@@ -59,10 +56,10 @@ class MaskedUnits(Dropout):
         return maps.dropout(as_moments(a), self.p)
 
 
-class InputNoise(nn.Module):
+class InputNoise(Layer):
     """Adds a known variance to its input: measurement error, or a distribution around each value (Section 2.1)."""
 
-    arguments: ClassVar[Mapping[str, Any]] = {"variance": float}
+    arguments: ClassVar = {"variance": float}
 
     def __init__(self, variance: float) -> None:
         super().__init__()
@@ -74,9 +71,6 @@ class InputNoise(nn.Module):
         a = as_moments(a)
         variance = min(self.variance, torch.finfo(a.mean.dtype).max)
         return a + Moments(torch.zeros_like(a.mean), torch.full_like(a.mean, variance))
-
-    def extra_repr(self) -> str:
-        return f"variance={self.variance:g}"
 
 
 def _probability(p: float) -> float:

@@ -16,7 +16,7 @@ from torchnpn.families import ExponentialFamily
 from torchnpn.finite import entering, largest_log
 from torchnpn.kernels import choose
 from torchnpn.moments import Moments, TiedMoments
-from torchnpn.nn.coordinates import Posterior, check_posterior, coordinates, tied_moments
+from torchnpn.nn.coordinates import CoordinateChoice, Coordinates, Posterior, check_posterior, coordinates, tied_moments
 
 
 def initial_moments(
@@ -67,6 +67,9 @@ class RandomParameter(nn.Module):
             default all that are left, so that there are no replicas.
         posterior: "mean_field" for a standard deviation of each weight; "tied" for Gaussian weights whose standard
             deviations are an outer product, std_ij = r_i c_j of a number for each output and one for each input.
+        coordinates: In which numbers the family is learnt: "usual", those that learn best; or the family's own
+            parameters, "proxy", or its "natural" ones, as the paper has it; see `torchnpn.nn.coordinates`. Both may
+            end in "_softplus" or "_shifted", which say how what must be positive is kept so.
     """
 
     def __init__(
@@ -76,6 +79,7 @@ class RandomParameter(nn.Module):
         out_dims: int = 1,
         in_dims: int | None = None,
         posterior: Posterior = "mean_field",
+        coordinates: CoordinateChoice = "usual",
     ) -> None:
         super().__init__()
         self.family = families.resolve(family)
@@ -84,23 +88,33 @@ class RandomParameter(nn.Module):
         dims = initial.mean.dim()
         self.out_dims = min(out_dims, dims)
         self.in_dims = dims - self.out_dims if in_dims is None else in_dims
-        check_posterior(posterior, self.family, self.in_dims)
-        self.posterior = posterior
-        self._coordinates = coordinates(self.family, posterior)
+        check_posterior(posterior, self.family, self.in_dims, coordinates)
+        self.posterior, self.coordinates = posterior, coordinates
+        self._coordinates = self._found_coordinates()
         for name, value in zip(self.names, self._coordinates.free(initial), strict=True):
             self.register_parameter(name, nn.Parameter(value.detach().clone()))
         self._cache: dict[str, _Cached] = {}
         self._workspaces: dict[str, Tensor] = {}
 
+    def _found_coordinates(self) -> Coordinates:
+        return coordinates(self.family, self.posterior, self.coordinates)
+
     @property
     def names(self) -> tuple[str, ...]:
-        """Names of the free tensors."""
+        """Names of the learnable tensors."""
         return self._coordinates.names
 
     @property
-    def free(self) -> list[Tensor]:
-        """The free tensors, in the order of their names."""
+    def learnable(self) -> list[Tensor]:
+        """The tensors that an optimizer changes, in the order of their names."""
         return [getattr(self, name) for name in self.names]
+
+    @property
+    def free(self) -> list[Tensor]:
+        """The usual coordinates: the learnable tensors themselves, or computed from other coordinates."""
+        if self.coordinates == "usual":
+            return self.learnable
+        return list(coordinates(self.family).free(self.moments))
 
     @property
     def moments(self) -> Moments:
@@ -115,7 +129,7 @@ class RandomParameter(nn.Module):
         return moments
 
     def _moments(self) -> Moments:
-        return self._coordinates.moments(*map(entering, self.free))
+        return self._coordinates.moments(*map(entering, self.learnable))
 
     @property
     def tied_moments(self) -> TiedMoments:
@@ -131,6 +145,12 @@ class RandomParameter(nn.Module):
     @torch.no_grad()
     def fill_std_(self, std: float) -> None:
         """Give all Gaussian variables this standard deviation."""
+        if self.coordinates != "usual":
+            mean = self.moments.mean
+            values = self._coordinates.free(Moments(mean, torch.full_like(mean, std**2)))
+            for tensor, value in zip(self.learnable, values, strict=True):
+                tensor.copy_(value)
+            return
         first, *others = self.free[1:]
         first.fill_(math.log(std))
         for other in others:
@@ -138,7 +158,7 @@ class RandomParameter(nn.Module):
 
     def cached(self, name: str, compute: Callable[[], Any]) -> Any:
         """What `compute` makes of the free tensors, cached under a name as `moments` are."""
-        free = self.free
+        free = self.learnable
         if self.training or torch.is_grad_enabled() or not all(map(_is_tracked, free)):
             self._cache.clear()
             return compute()
@@ -150,7 +170,9 @@ class RandomParameter(nn.Module):
     @property
     def is_plain_on_cpu(self) -> bool:
         """Whether this is a mean-field Gaussian on a CPU, neither traced nor transformed: for `detached_moments`."""
-        return self.posterior == "mean_field" and choose.is_plain_gaussian_on_cpu(self.family, self.free)
+        if self.posterior == "tied" or self.coordinates != "usual":
+            return False
+        return choose.is_plain_gaussian_on_cpu(self.family, self.free)
 
     @property
     def detached_moments(self) -> Moments:
@@ -162,7 +184,7 @@ class RandomParameter(nn.Module):
 
     def workspace(self, name: str, shape: Sequence[int], dtype: torch.dtype) -> Tensor:
         """Memory under a name, the same in every call, so that a CUDA graph may go on reading it."""
-        found, device = self._workspaces.get(name), self.free[0].device
+        found, device = self._workspaces.get(name), self.learnable[0].device
         if found is None or (found.shape, found.dtype, found.device) != (torch.Size(shape), dtype, device):
             found = self._workspaces[name] = torch.empty(shape, dtype=dtype, device=device)
         return found
@@ -174,7 +196,7 @@ class RandomParameter(nn.Module):
 
     @property
     def shape(self) -> torch.Size:
-        return self.free[0].shape
+        return self.learnable[0].shape
 
     @property
     def event_dims(self) -> int:
@@ -195,8 +217,9 @@ class RandomParameter(nn.Module):
 
     def __setstate__(self, state: dict[str, object]) -> None:
         super().__setstate__(state)
-        self._coordinates = coordinates(self.family, self.posterior)
+        self._coordinates = self._found_coordinates()
 
     def extra_repr(self) -> str:
         tied = ", tied" if self.posterior == "tied" else ""
-        return f"{self.family.__name__.lower()}, shape={tuple(self.shape)}{tied}"
+        of = "" if self.coordinates == "usual" else f", coordinates={self.coordinates}"
+        return f"{self.family.__name__.lower()}, shape={tuple(self.shape)}{tied}{of}"

@@ -36,15 +36,11 @@ def member(module: M, k: int) -> M:
         module: Made with `replicas=(K,)`: all its parameters have a first dimension K.
         k: Which, from 0 to K - 1.
     """
-    alone = copy.deepcopy(module)
-    for part in alone.modules():
-        for name, parameter in list(part.named_parameters(recurse=False)):
-            setattr(part, name, nn.Parameter(parameter.detach()[k].clone(), parameter.requires_grad))
-    return alone
+    return with_members(module, k)
 
 
-def with_members(module: M, which: Sequence[int] | np.ndarray[Any, Any]) -> M:
-    """Some of the replicas of a network or a likelihood, in memory of their own."""
+def with_members(module: M, which: int | Sequence[int] | np.ndarray[Any, Any]) -> M:
+    """Some of the replicas of a network or a likelihood, or a single one, in memory of their own."""
     fewer = copy.deepcopy(module)
     for part in fewer.modules():
         for name, parameter in list(part.named_parameters(recurse=False)):

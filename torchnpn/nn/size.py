@@ -24,7 +24,7 @@ def check_network_size(sizes: Sequence[int], batch_size: int, members: int = 1) 
     """
     weights = members * sum((n_in + 1) * n_out for n_in, n_out in itertools.pairwise(sizes))
     needed = _BYTES * (_NUMBERS_PER_WEIGHT * weights + _NUMBERS_PER_UNIT * batch_size * sum(sizes))
-    memory = _physical_memory()
+    memory = physical_memory() or _USUAL_MEMORY
     layers = "-".join(map(str, sizes)) if len(sizes) <= 8 else f"{sizes[0]}-…-{sizes[-1]} ({len(sizes) - 2} hidden)"
     several = "" if members == 1 else f", {members} times,"
     if weights > MOST_WEIGHTS or needed > memory:
@@ -36,9 +36,9 @@ def check_network_size(sizes: Sequence[int], batch_size: int, members: int = 1) 
         )
 
 
-def _physical_memory() -> int:
-    """Bytes of memory of this machine."""
+def physical_memory() -> int | None:
+    """Bytes of memory of this machine; None where it does not say."""
     try:
         return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     except (AttributeError, ValueError, OSError):  # not everywhere
-        return _USUAL_MEMORY
+        return None

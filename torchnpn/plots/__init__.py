@@ -7,7 +7,7 @@ has the colours.
 from torchnpn.plots.bands import Band, Interval, count_intervals, predictive_bands, regression_bands
 from torchnpn.plots.bars import bars
 from torchnpn.plots.calibration import calibration_plot, pit_histogram, reliability_diagram
-from torchnpn.plots.dependence import dependence_plot
+from torchnpn.plots.dependence import class_dependence_plot, dependence_plot
 from torchnpn.plots.predictions import (
     Guess,
     confusion_matrix_plot,
@@ -35,6 +35,7 @@ __all__ = [
     "accuracy_by_uncertainty_plot",
     "bars",
     "calibration_plot",
+    "class_dependence_plot",
     "confusion_matrix_plot",
     "count_intervals",
     "dependence_plot",

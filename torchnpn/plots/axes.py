@@ -12,6 +12,7 @@ from matplotlib.ticker import FuncFormatter, Locator, LogLocator, NullLocator, S
 from torchnpn.plots.style import Array
 
 _WIDE = 100.0  # 99% / 1% quantile from which a linear axis shows small values as zero
+_LOPSIDED = 10.0, 3.0  # the same quotient, and how much further the large one is from the middle than the small one
 _SKEWED = 50.0  # largest / middle value from which it crowds most values at one end
 
 
@@ -38,9 +39,11 @@ def ends(*values: Array, margin: float = 0.05) -> tuple[float, float]:
 
 
 def is_wide(values: Array) -> bool:
-    """Whether positive values span so much that they ask for a logarithmic axis."""
-    small, large = np.quantile(values, [0.01, 0.99])
-    return bool(values.min() > 0 and large > _WIDE * small)
+    """Whether positive values span so much, or so much more at the upper end, that they ask for a logarithmic axis."""
+    small, middle, large = np.quantile(values, [0.01, 0.5, 0.99])
+    span, tail = _LOPSIDED
+    is_lopsided = large > span * small and large - middle > tail * (middle - small)
+    return bool(values.min() > 0 and (large > _WIDE * small or is_lopsided))
 
 
 def is_skewed(values: Array) -> bool:
@@ -82,8 +85,3 @@ def percent(*axes: Axis) -> None:
     """Shares as percents, with as many digits as the ticks need."""
     for axis in axes:
         axis.set_major_formatter(FuncFormatter(lambda share, _: f"{100 * share:.4g}%"))
-
-
-def counted(rows: int) -> str:
-    """How many rows, in words."""
-    return "1 row" if rows == 1 else f"{rows:,} rows"

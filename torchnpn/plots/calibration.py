@@ -9,7 +9,8 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Patch
 from scipy import stats
 
-from torchnpn.plots.axes import counted, percent, series
+from torchnpn._text import counted
+from torchnpn.plots.axes import percent, series
 from torchnpn.plots.style import LIGHT, Array, Theme, dashed, legend, line, panel, panels
 
 _CHANCE = 0.9  # of the bands

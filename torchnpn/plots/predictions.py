@@ -109,7 +109,7 @@ def residual_histogram(y: Array, mean: Array, std: Array, *, columns: int = 1, t
     if (std <= 0).any():
         raise ValueError(f"residual_histogram expects std > 0, got {std.min():g}.")
     z = (y - mean) / std
-    bins = np.linspace(-_LAST_STD, _LAST_STD, 41)
+    bins = np.linspace(-_LAST_STD, _LAST_STD, int(np.clip(z.size // 5, 10, 40)) + 1)  # no comb of single rows
     outside = int((np.abs(z) > _LAST_STD).sum())
     with panel(columns, theme) as (figure, ax):
         share = np.histogram(np.clip(z, -_LAST_STD, _LAST_STD), bins)[0] / z.size

@@ -13,7 +13,8 @@ from matplotlib.patches import Patch
 from matplotlib.ticker import MaxNLocator
 from sklearn.metrics import roc_auc_score
 
-from torchnpn.plots.axes import counted, fit_scale, percent, series
+from torchnpn._text import counted
+from torchnpn.plots.axes import fit_scale, percent, series
 from torchnpn.plots.style import LIGHT, Array, Theme, legend, panel, panels, plain
 
 _MARKERS = "os^Dv"
@@ -99,7 +100,8 @@ def ood_histogram(inside: Array, outside: Array, *, columns: int = 1, theme: The
         limits, handles = fit_scale(ax, "x", both), []
         axis = ax.xaxis.get_transform()  # bins of equal width on the axis
         start, end = axis.transform(np.array(limits))
-        bins = axis.inverted().transform(np.linspace(start, end, 41))
+        count = int(np.clip(min(near.size, far.size) // 5, 8, 40))  # bars of a row or two would be a comb
+        bins = axis.inverted().transform(np.linspace(start, end, count + 1))
         for name, rows, colour in zip(("inside", "outside"), (near, far), theme.series, strict=False):
             share = np.histogram(rows, bins)[0] / rows.size
             ax.stairs(share, bins, fill=True, color=colour, alpha=0.35, linewidth=0)
@@ -119,15 +121,17 @@ def _draw_groups(ax: Axes, models: Sequence[Groups], theme: Theme) -> None:
         colour, marker, _ = _look(i, theme)
         accuracy, error = series("accuracy_by_uncertainty_plot", accuracy=model.accuracy, error=model.error)
         group = np.arange(1, len(accuracy) + 1) + apart * (i - (len(models) - 1) / 2)
-        low, high = accuracy - error, np.minimum(accuracy + error, 1.0)
+        low, high = np.maximum(accuracy - error, 0.0), np.minimum(accuracy + error, 1.0)
         ax.vlines(group, low, high, color=colour, linewidth=1.2, alpha=0.6)
-        ax.plot(group, accuracy, marker, color=colour, markersize=5)
+        ax.plot(group, accuracy, marker, color=colour, markersize=5, clip_on=False)
     groups = max(len(model.accuracy) for model in models)
     ax.set(title="Accuracy by uncertainty", xlabel="group of rows, certain → uncertain", ylabel="accuracy")
     if groups <= 12:
         ax.set_xticks(range(1, groups + 1))
     else:
         ax.xaxis.set_major_locator(MaxNLocator(integer=True))
+    bottom, top = ax.get_ylim()
+    ax.set_ylim(max(bottom, 0.0), min(top, 1.0))  # the margins around the points are no shares
     percent(ax.yaxis)
 
 

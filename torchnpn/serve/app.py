@@ -193,8 +193,9 @@ def _level(request: Request) -> float:
 
 
 def _media_type(request: Request) -> str:
-    """Of the body; without one, JSON."""
+    """Of the body; JSON where nobody said, which is when curl -d says that it is a form."""
     kind = request.headers.get("content-type", "application/json").partition(";")[0].strip().lower()
+    kind = "application/json" if kind == "application/x-www-form-urlencoded" else kind
     if kind not in ("application/json", "text/csv"):
         raise Refused(415, f"Expected a body of type application/json or text/csv, got {kind[:80]!r}.")
     return str(kind)

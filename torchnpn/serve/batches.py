@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections import deque
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -17,6 +18,7 @@ from torchnpn.serve.limits import Refused
 Array = NDArray[Any]
 Columns = dict[str, Array]  # each (rows,)
 MOST_ROWS = 256  # that are predicted at a time: a request of many rows lets others pass between its parts
+_QUICK = 0.005  # seconds, in which handing a batch to a thread and back would be most of the work
 
 
 class _Job(NamedTuple):
@@ -26,7 +28,10 @@ class _Job(NamedTuple):
 
 
 class Batches:
-    """One thread predicts, and takes all that waits each time it is free: nobody waits for a batch to fill.
+    """All that waits is predicted at once, each time that nothing else is: nobody waits for a batch to fill.
+
+    While batches are quick, the event loop predicts them itself: two threads of Python would only wait for each other.
+    Slow ones go to a thread, so that the loop can go on to read and to answer.
 
     Args:
         predict: From rows and a level to columns of predictions; a ValueError for rows that cannot be predicted.
@@ -44,6 +49,7 @@ class Batches:
         self._jobs: deque[_Job] = deque()
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="npn-predict")
         self._worker: asyncio.Task[None] | None = None
+        self._seconds = 0.0  # of its thread, that the last batch took
         self.waiting = 0  # rows
 
     async def predict(self, X: Array, level: float) -> Columns:
@@ -53,7 +59,7 @@ class Batches:
         return parts[0] if len(parts) == 1 else {name: np.concatenate([p[name] for p in parts]) for name in parts[0]}
 
     async def run(self, work: Callable[[], Any]) -> Any:
-        """Other work with the model, in its turn: its thread is the only one that touches it."""
+        """Other work with the model, in its turn."""
         with self._room(1):
             return await asyncio.get_running_loop().run_in_executor(self._thread, work)
 
@@ -86,7 +92,10 @@ class Batches:
             if not jobs:
                 continue
             try:
-                answers = await loop.run_in_executor(self._thread, self._answers, jobs)
+                if self._seconds < _QUICK:
+                    answers = self._timed_answers(jobs)
+                else:
+                    answers = await loop.run_in_executor(self._thread, self._timed_answers, jobs)
             except Exception as error:  # whatever it is, those who wait must hear of it
                 answers = [error] * len(jobs)
             for job, answer in zip(jobs, answers, strict=True):
@@ -96,6 +105,7 @@ class Batches:
                     job.answer.set_exception(answer)
                 else:
                     job.answer.set_result(answer)
+            await asyncio.sleep(0)  # these answers go out before the next batch
 
     def _next(self) -> list[_Job]:
         """The first jobs that ask for the same level, as many as fit; without those that nobody waits for."""
@@ -110,6 +120,12 @@ class Batches:
                 rows += len(job.X)
             self._jobs.popleft()
         return taken
+
+    def _timed_answers(self, jobs: list[_Job]) -> list[Columns | Exception]:
+        since = time.thread_time()
+        answers = self._answers(jobs)
+        self._seconds = time.thread_time() - since
+        return answers
 
     def _answers(self, jobs: list[_Job]) -> list[Columns | Exception]:
         """Of one batch; where it fails, of each job alone, so that nobody suffers for the rows of others."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import socket
 from typing import Any
 
@@ -87,4 +88,6 @@ def serve(model: TableModel, listening: socket.socket, limits: Limits | None = N
         timeout_keep_alive=30,
         timeout_graceful_shutdown=10,
     )
+    gc.collect()
+    gc.freeze()  # torch is half a million objects, and to look through them again and again stops all answers
     uvicorn.Server(config).run(sockets=[listening])

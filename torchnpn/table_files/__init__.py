@@ -3,11 +3,12 @@
 It knows cells, numbers and columns, and no model.
 """
 
-from torchnpn.table_files.columns import Column, Reading, Survey, column_numbers, notes, survey
+from torchnpn.table_files.column_survey import Reading, Survey, SurveyedColumn, column_numbers, notes, survey
 from torchnpn.table_files.folder import BadShard, FolderTable, Piece, open_folder, pieces, read_piece, shard_paths
 from torchnpn.table_files.formats import TableError, written_format
 from torchnpn.table_files.memory import arrow_table, frame_beside, memory_table
 from torchnpn.table_files.numerals import COMMA, POINT, USUAL_NOTATION, Notation, other_mark
+from torchnpn.table_files.places import place
 from torchnpn.table_files.read import Progress, Table, cells, no_progress, open_bytes, open_table
 from torchnpn.table_files.totals import batches_without_total
 from torchnpn.table_files.write import CsvWriter, Writer, csv_cells, rounded, table_writer
@@ -17,7 +18,6 @@ __all__ = [
     "POINT",
     "USUAL_NOTATION",
     "BadShard",
-    "Column",
     "CsvWriter",
     "FolderTable",
     "Notation",
@@ -25,6 +25,7 @@ __all__ = [
     "Progress",
     "Reading",
     "Survey",
+    "SurveyedColumn",
     "Table",
     "TableError",
     "Writer",
@@ -42,6 +43,7 @@ __all__ = [
     "open_table",
     "other_mark",
     "pieces",
+    "place",
     "read_piece",
     "rounded",
     "shard_paths",

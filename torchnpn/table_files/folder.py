@@ -9,12 +9,11 @@ from pathlib import Path
 from typing import NamedTuple
 
 import pyarrow as pa
-import pyarrow.parquet
 
 from torchnpn._text import shown
-from torchnpn.table_files.columns import Column, settle
+from torchnpn.table_files.column_survey import SurveyedColumn, settle
 from torchnpn.table_files.formats import TableError, is_gzip, table_format
-from torchnpn.table_files.read import Progress, Table, cells, no_progress, open_table, parquet_batches
+from torchnpn.table_files.read import Progress, Table, cells, no_progress, open_table, parquet_batches, parquet_metadata
 
 _FEW_CELLS = 1_000  # of a shard, that tell numbers from text
 _PACKED = 3  # times smaller is a compressed file, about
@@ -68,7 +67,7 @@ def pieces(table: FolderTable) -> list[Piece]:
         if table_format(shard.path) != "parquet":
             found.append(Piece(number, None, 0))
             continue
-        about = pa.parquet.read_metadata(shard.path)
+        about = parquet_metadata(shard.path)
         sizes = (about.row_group(group).num_rows for group in range(about.num_row_groups))
         found += [Piece(number, group, rows) for group, rows in enumerate(sizes)]
     return found
@@ -142,13 +141,13 @@ class _Look(NamedTuple):
             raise TableError("it is empty")
         table = open_table(path)
         if table_format(path) == "parquet":
-            if not pa.parquet.read_metadata(path).num_rows:
+            if not parquet_metadata(path).num_rows:
                 raise TableError("it has no rows")
             return cls(table, {name: _kind_of(kind) for name, kind in zip(table.names, table.types, strict=True)})
         batches = table.batches()
         head = next(batches).slice(0, _FEW_CELLS)
         batches.close()  # type: ignore[attr-defined]  # a generator, which closes the file
-        columns = {name: Column(name) for name in head.schema.names}
+        columns = {name: SurveyedColumn(name) for name in head.schema.names}
         for name, column in columns.items():
             if (found := cells(head[name])) is not None:
                 column.add(found, 1)
@@ -158,7 +157,7 @@ class _Look(NamedTuple):
 
 def _about_rows(shard: Table) -> int:
     if table_format(shard.path) == "parquet":
-        return int(pa.parquet.read_metadata(shard.path).num_rows)
+        return int(parquet_metadata(shard.path).num_rows)
     batches = shard.batches()
     head = next(batches)
     batches.close()  # type: ignore[attr-defined]
@@ -173,7 +172,7 @@ def _kind_of(kind: pa.DataType) -> str:
     return "numbers" if numbers else "text"
 
 
-def _kind_seen(column: Column) -> str:
+def _kind_seen(column: SurveyedColumn) -> str:
     return "" if not column.filled else "numbers" if column.is_number else "text"
 
 

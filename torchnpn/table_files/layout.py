@@ -8,9 +8,10 @@ import gzip
 import io
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
-from typing import BinaryIO, NamedTuple
+from typing import IO, NamedTuple
 
 from torchnpn._text import shown
 from torchnpn.table_files import headerless
@@ -112,9 +113,15 @@ def check_names(names: tuple[str, ...], label: str) -> None:
         raise TableError(f"{label}: two columns have the name {shown(twice[0])}. Rename one of them.")
 
 
-def open_uncompressed(path: Path) -> BinaryIO | gzip.GzipFile:
+@contextmanager
+def open_uncompressed(path: Path) -> Iterator[IO[bytes] | gzip.GzipFile]:
     """The bytes of a file, without compression."""
-    return gzip.open(path) if is_gzip(path) else open(path, "rb")
+    with path.open("rb") as file:
+        if is_gzip(path):
+            with gzip.GzipFile(fileobj=file) as content:
+                yield content
+        else:
+            yield file
 
 
 def count(path: Path, character: bytes) -> int:

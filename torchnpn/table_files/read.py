@@ -17,16 +17,16 @@ import pyarrow.compute as pc
 import pyarrow.csv
 import pyarrow.parquet
 
-from torchnpn._text import shown
+from torchnpn._text import counted, shown
 from torchnpn.table_files import excel, headerless
 from torchnpn.table_files.formats import TableError, is_gzip, table_format
 from torchnpn.table_files.layout import Layout, check_names, count, find_layout, headerless_note, names_of
 from torchnpn.table_files.numerals import MISSING, blanked
-from torchnpn.table_files.spool import is_pipe, kept, spooled
+from torchnpn.table_files.spool import is_pipe, spooled, spooled_bytes
 
 BATCH_ROWS = 50_000
 _BLOCK_BYTES = 8 << 20  # of a CSV file; no row may be longer
-_BUFFER_BYTES = 1 << 20  # of a column of a Parquet file, whose row groups may be larger than memory
+_BUFFER_BYTES = 1 << 18  # of a column of a Parquet file, whose row groups may be larger than memory
 
 Progress = Callable[[float], None]  # takes the share of the file that is read
 
@@ -92,19 +92,21 @@ def open_table(path: Path, names: Sequence[str] = ()) -> Table:
         return _opened(Path(file.name), "standard input", file, names)
     if path.is_dir():
         raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
+    if "://" in str(path) and not path.exists():
+        raise TableError(f"There is nothing at {path}.")
     return _opened(path, str(path), None, names)
 
 
 def open_bytes(content: bytes, label: str, names: Sequence[str] = ()) -> Table:
     """The same for a text file that has come as bytes, such as the body of a request, whatever its first bytes are."""
-    file = kept(content)
+    file = spooled_bytes(content)
     return _opened(Path(file.name), label, file, names)
 
 
 def _opened(path: Path, label: str, spool: IO[bytes] | None, expected: Sequence[str]) -> Table:
     kind, layout = table_format(path), None
     if kind == "parquet":
-        with explained(path, label), open(path, "rb") as content, pa.parquet.ParquetFile(content) as file:
+        with explained(path, label), path.open("rb") as content, pa.parquet.ParquetFile(content) as file:
             schema = file.schema_arrow
         check_names(tuple(schema.names), label)
         if not schema.names:
@@ -148,8 +150,14 @@ def cells(array: pa.Array, missing: Sequence[str] = ()) -> pa.Array | None:
     return None
 
 
+def parquet_metadata(path: Path) -> pa.parquet.FileMetaData:
+    """What the end of a Parquet file says of the rest."""
+    with path.open("rb") as content:
+        return pa.parquet.read_metadata(content)
+
+
 def _parquet_batches(table: Table, progress: Progress) -> Iterator[pa.RecordBatch]:
-    rows, done = pa.parquet.read_metadata(table.path).num_rows, 0
+    rows, done = parquet_metadata(table.path).num_rows, 0
     for batch in parquet_batches(table):
         yield batch
         done += batch.num_rows
@@ -162,8 +170,8 @@ def parquet_batches(
     """Rows of a Parquet file; of some of its row groups, and some of its columns. Pages are read one by one."""
     with (
         explained(table.path, table.label),
-        open(table.path, "rb") as content,
-        pa.parquet.ParquetFile(content, buffer_size=_BUFFER_BYTES) as file,
+        table.path.open("rb") as content,
+        pa.parquet.ParquetFile(content, buffer_size=_BUFFER_BYTES, pre_buffer=False) as file,
     ):
         yield from file.iter_batches(BATCH_ROWS, groups, names)
 
@@ -177,7 +185,7 @@ def _csv_batches(table: Table, progress: Progress) -> Iterator[pa.RecordBatch]:
     ragged: list[pa.csv.InvalidRow] = []
     assert table.layout is not None  # of every text file
     with (
-        open(table.path, "rb") as file,
+        table.path.open("rb") as file,
         explained(table.path, table.label, ragged),
         _csv_reader(file, table.path, table.layout, ragged) as reader,
     ):
@@ -250,7 +258,7 @@ def _not_gzip(label: str) -> TableError:
 def _reason(message: str, ragged: Sequence[pa.csv.InvalidRow]) -> str:
     if ragged:
         row = ragged[0]
-        cells = "1 cell" if row.actual_columns == 1 else f"{row.actual_columns} cells"
+        cells = counted(row.actual_columns, "cell")
         return f": line {row.number} has {cells}, the header {row.expected_columns}."
     if "Empty CSV" in message:
         return " has a header and no rows."

@@ -48,7 +48,7 @@ def spooled(path: Path) -> IO[bytes]:
     return cast(IO[bytes], file)
 
 
-def kept(content: bytes) -> IO[bytes]:
+def spooled_bytes(content: bytes) -> IO[bytes]:
     """A text file in a temporary file, likewise."""
     file = tempfile.NamedTemporaryFile(prefix="npn-", suffix=".csv")  # noqa: SIM115  # its user closes it
     file.write(content)

@@ -1,5 +1,6 @@
 """From the columns of a table to a model of one of them: schema, target, rows to learn from, test, record."""
 
+from torchnpn.tables.cells import CellEffects, cell_effects, cells_in_words
 from torchnpn.tables.evaluation import (
     ClassOutcome,
     NumberOutcome,
@@ -8,9 +9,10 @@ from torchnpn.tables.evaluation import (
     join_outcomes,
     marginal_outcome,
     outcome,
+    tested,
 )
 from torchnpn.tables.large import Large, fit_large, read_large
-from torchnpn.tables.learning import MOST_ROWS, Data, fit_estimator, read_data
+from torchnpn.tables.learning import MOST_ROWS, Data, Question, fit_estimator, read_data
 from torchnpn.tables.model import TableModel, uncertainty
 from torchnpn.tables.record import Figure, Record, is_worse, nll_of, people_read
 from torchnpn.tables.rows import Rows, load_rows, rows_to_keep, split_rows
@@ -30,6 +32,7 @@ from torchnpn.tables.target import (
 __all__ = [
     "CLASS",
     "MOST_ROWS",
+    "CellEffects",
     "ClassOutcome",
     "Data",
     "FarOutside",
@@ -39,11 +42,14 @@ __all__ = [
     "LeftOut",
     "NumberOutcome",
     "Outcome",
+    "Question",
     "Record",
     "Rows",
     "Schema",
     "TableModel",
     "Target",
+    "cell_effects",
+    "cells_in_words",
     "describe_target",
     "figures",
     "find_column",
@@ -65,5 +71,6 @@ __all__ = [
     "read_large",
     "rows_to_keep",
     "split_rows",
+    "tested",
     "uncertainty",
 ]

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 import pyarrow as pa
 
 from torchnpn.columns import Number
-from torchnpn.table_files import COMMA, POINT, Column, Notation, Reading, cells, other_mark
+from torchnpn.table_files import COMMA, POINT, Notation, Reading, SurveyedColumn, cells, other_mark
 from torchnpn.tables.schema import FAR_RANGES
 
 
@@ -48,8 +48,8 @@ def notations(
     return found
 
 
-def _seen(name: str, batch: pa.RecordBatch, missing: Sequence[str]) -> Column:
-    column, found = Column(name), cells(batch[name], missing)
+def _seen(name: str, batch: pa.RecordBatch, missing: Sequence[str]) -> SurveyedColumn:
+    column, found = SurveyedColumn(name), cells(batch[name], missing)
     if found is not None and pa.types.is_string(found.type):
         column.add(found, 1)
     return column

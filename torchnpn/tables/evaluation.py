@@ -13,6 +13,7 @@ from torchnpn import metrics
 from torchnpn.estimators import NPNClassifier, NPNRegressor, Predictive
 from torchnpn.moments import Moments
 from torchnpn.tables.record import NLL, Figure
+from torchnpn.tables.rows import Rows
 from torchnpn.tables.target import Target, marginal_moments
 
 Array = NDArray[Any]
@@ -103,6 +104,12 @@ def figures(model: Outcome, marginal: Outcome, level: float = 0.9) -> tuple[Figu
     """All measures of a model, beside those of the marginal distribution."""
     beside = marginal.measures(level)
     return tuple(Figure(name, value, beside[name][0], share) for name, (value, share) in model.measures(level).items())
+
+
+def tested(estimator: NPNRegressor | NPNClassifier, target: Target, rows: Rows) -> tuple[Outcome, tuple[Figure, ...]]:
+    """What a model says of rows that it has not seen, and how good that is."""
+    found = outcome(estimator, target, *rows)
+    return found, figures(found, marginal_outcome(target, rows.y, exposures=target.exposures(rows.X)))
 
 
 def join_outcomes(parts: Sequence[Outcome]) -> Outcome:

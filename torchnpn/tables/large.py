@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import dataclasses
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -14,13 +13,12 @@ from numpy.typing import NDArray
 
 from torchnpn.columns import Encoded
 from torchnpn.estimators import NPNClassifier, NPNRegressor
-from torchnpn.likelihoods import BY_NAME
-from torchnpn.table_files import FolderTable, Progress, cells, no_progress, pieces, read_piece, survey
-from torchnpn.tables.learning import Data
+from torchnpn.table_files import FolderTable, Progress, cells, no_progress, pieces, read_piece
+from torchnpn.tables.learning import Data, Question, new_estimator
 from torchnpn.tables.rows import Rows, encoded_rows, target_reader
 from torchnpn.tables.schema import find_schema
 from torchnpn.tables.stream import PieceRows, TableStream, lots
-from torchnpn.tables.target import Target, find_column, make_target, marginal
+from torchnpn.tables.target import Target, find_column, make_target
 from torchnpn.training import join
 
 _ROWS = 100_000  # that scales are learnt from, and as many that are held out, at most
@@ -36,47 +34,27 @@ class Large(NamedTuple):
 
 
 def read_large(
-    table: FolderTable,
-    name: str,
-    family: str = "auto",
-    *,
-    drop: Collection[str] = (),
-    use: Collection[str] = (),
-    decimal: str | None = None,
-    missing: Sequence[str] = (),
-    exposure: str = "",
-    validation: float = 0.1,
-    seed: int = 0,
-    progress: Progress = no_progress,
+    table: FolderTable, question: Question, validation: float = 0.1, progress: Progress = no_progress
 ) -> Large:
     """Read all of it once; by the first of several processes, which tells the others.
 
     Args:
         table: The folder.
-        name: Of the column to predict.
-        family: As for `read_data`, like all the others.
-        drop: Columns not to use.
-        use: Columns to use though they look like identifiers or codes.
-        decimal: The decimal mark; None finds out for each column.
-        missing: Words for missing cells, beside the usual ones.
-        exposure: Column to which the target is in proportion, if there is one.
+        question: What is to be learnt from it.
         validation: Share of the rows to hold out; of many rows it is less.
-        seed: Decides which.
         progress: Called with the share of the reading that is done.
     """
+    name, family, exposure, seed = question.target, question.family, question.exposure, question.seed
     rows = table.about_rows
     held_out, some = min(validation, _ROWS / rows), min(0.5, _ROWS / rows)
-    numbers = [*use, *([exposure] if exposure else []), *([name] if family in BY_NAME else [])]
 
     def read() -> tuple[Any, _Sample]:
         sample = _Sample(name, held_out, held_out + some, seed)
-        watched = _Watched(**vars(table), sample=sample)
-        found = survey(watched, drop, progress, decimal=decimal, missing=missing, numbers=numbers)
-        return found, sample
+        return question.survey(_Watched(**vars(table), sample=sample), progress), sample
 
     found, sample = join().from_first(read)
     column = find_column(found, name, family)
-    schema, left_out = find_schema(found, name, use, exposure)
+    schema, left_out = find_schema(found, name, question.use, exposure)
     reader = target_reader(column)
     parts = [encoded_rows(batch, schema, reader) for batch in sample.batches]
     lot = np.concatenate([one[part.rows] for one, part in zip(sample.lots, parts, strict=True)])
@@ -103,12 +81,11 @@ def fit_large(
     checkpoint: Path | None = None,
 ) -> tuple[NPNRegressor | NPNClassifier, Target]:
     """An estimator, fitted by one network on all rows, and the target with its own distribution."""
-    schema, target, (X, y) = large.data.schema, large.data.target, large.some
-    about = dataclasses.replace(target, marginal=marginal(target, y, target.exposures(X)))
-    estimator = NPNClassifier(**settings) if about.is_class else NPNRegressor(about.family, **settings)
+    schema, some = large.data.schema, large.some
+    estimator, about = new_estimator(large.data.target, some, settings)
     exposure = schema.width - 1 if about.exposure else None
-    scales = Encoded(X, schema.least_scale)
-    return estimator.fit_stream(scales, y, large.stream, exposure, progress, checkpoint), about
+    scales = Encoded(some.X, schema.least_scale)
+    return estimator.fit_stream(scales, some.y, large.stream, exposure, progress, checkpoint), about
 
 
 @dataclass

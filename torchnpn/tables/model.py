@@ -18,8 +18,8 @@ from torchnpn.columns import Number
 from torchnpn.estimators import NPNClassifier, NPNRegressor
 from torchnpn.table_files import TableError, arrow_table, frame_beside, memory_table, open_table
 from torchnpn.tables.decimal_marks import notations
-from torchnpn.tables.evaluation import figures, marginal_outcome, outcome, rows_at_once
-from torchnpn.tables.learning import fit_estimator, read_data
+from torchnpn.tables.evaluation import rows_at_once, tested
+from torchnpn.tables.learning import Question, fit_estimator, read_data
 from torchnpn.tables.record import Record
 from torchnpn.tables.rows import Rows, split_rows
 from torchnpn.tables.schema import Schema
@@ -80,15 +80,14 @@ class TableModel:
         for name in (target, *([exposure] if exposure else [])):
             if name not in table.names:
                 raise TableError(f"{table.label} has no column {name!r}.{did_you_mean(name, table.names)}")
-        read, rows = read_data(table, target, family, exposure=exposure, seed=seed)
+        read, rows = read_data(table, Question(target, family, exposure=exposure, seed=seed))
         parts = split_rows(rows.y, validation, seed, by_class=read.target.is_class)
         learn, held_out = (Rows(rows.X[part], rows.y[part]) for part in parts)
         if not len(held_out.y) or learn.y.min() == learn.y.max():
             raise TableError(f"The target {target!r} differs in too few rows to learn from some and test on others.")
         estimator, about = fit_estimator(read.schema, read.target, learn, {"random_state": seed, **settings})
-        measured = outcome(estimator, about, *held_out)
-        beside = figures(measured, marginal_outcome(about, held_out.y, exposures=about.exposures(held_out.X)))
-        return cls(read.schema, about, estimator, Record(table.name, len(learn.y), len(held_out.y), beside))
+        _, figures = tested(estimator, about, held_out)
+        return cls(read.schema, about, estimator, Record(table.name, len(learn.y), len(held_out.y), figures))
 
     def for_file(self, batch: pa.RecordBatch, delimiter: str = ",") -> TableModel:
         """The same model, for a file that may write its numbers with another decimal mark.

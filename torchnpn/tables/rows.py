@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from torchnpn.table_files import Column, Progress, Table, TableError, cells, no_progress
+from torchnpn.table_files import Progress, SurveyedColumn, Table, TableError, cells, no_progress
 from torchnpn.tables.schema import Schema
 from torchnpn.tables.target import CLASS, Target
 
@@ -29,7 +29,7 @@ def rows_to_keep(available: int, width: int, max_rows: int) -> int:
 
 
 def load_rows(
-    table: Table, schema: Schema, column: Column, keep: int, seed: int = 0, progress: Progress = no_progress
+    table: Table, schema: Schema, column: SurveyedColumn, keep: int, seed: int = 0, progress: Progress = no_progress
 ) -> Rows:
     """Read a file once more, and keep a uniform sample of the rows that have a target.
 
@@ -101,7 +101,7 @@ def split_rows(y: NDArray[np.float64], share: float, seed: int = 0, by_class: bo
     return np.flatnonzero(training), np.sort(held_out)
 
 
-def target_reader(column: Column) -> Target:
+def target_reader(column: SurveyedColumn) -> Target:
     """The target as it stands in the file: numbers, or codes of the sorted texts."""
     if column.notation is not None:
         return Target(column.name, "gaussian", notation=column.notation)

@@ -227,7 +227,7 @@ def _exposure(found: Survey, name: str) -> Exposure:
     return Exposure(name, 0.0, (column.low, column.high))
 
 
-def _described(column: table_files.Column) -> Column:
+def _described(column: table_files.SurveyedColumn) -> Column:
     if column.is_number:
         return Number(column.name, column.low / 2 + column.high / 2, (column.low, column.high))
     texts = column.texts
@@ -237,7 +237,7 @@ def _described(column: table_files.Column) -> Column:
     return Category.learn(column.name, column.counts)
 
 
-def _identifier(column: table_files.Column, rows: int) -> str | None:
+def _identifier(column: table_files.SurveyedColumn, rows: int) -> str | None:
     """Why a column only names its rows, or None."""
     if column.filled < rows or rows < 10:
         return None
@@ -248,7 +248,7 @@ def _identifier(column: table_files.Column, rows: int) -> str | None:
     return None
 
 
-def _reason(column: table_files.Column) -> str | None:
+def _reason(column: table_files.SurveyedColumn) -> str | None:
     """Why a column cannot be used, or None."""
     different = len(column.counts)
     if column.filled == 0:

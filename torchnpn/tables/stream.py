@@ -1,7 +1,7 @@
-"""Rows of a folder that is larger than memory, dealt to processes and mixed, in batches of an epoch.
+"""Rows of a folder that is larger than memory, dealt to processes and mixed, in batches of a pass over them.
 
 The pieces of the files (row groups) are dealt to lanes, and lanes to processes. A batch has rows of every lane, so it
-has the same rows whatever the number of processes, and only the lanes of a process are read by it. In each epoch the
+has the same rows whatever the number of processes, and only the lanes of a process are read by it. In each pass the
 pieces of a lane come in another order; what is read goes through a window, in which rows are mixed.
 """
 
@@ -21,7 +21,7 @@ import torch
 from numpy.typing import NDArray
 
 from torchnpn.moments import Moments
-from torchnpn.table_files import FolderTable, Piece, read_piece
+from torchnpn.table_files import FolderTable, Piece, TableError, read_piece
 from torchnpn.training import Processes
 
 Array = NDArray[Any]
@@ -30,6 +30,7 @@ LANES = 8  # at least; as many as a multiple of the processes
 _WINDOW = 16_000_000  # numbers in the windows of all lanes together
 _LEAST_BATCHES = 4  # in the window of a lane
 _AHEAD = 8  # batches that are read before they are asked for
+_PART = 1_000_000  # rows of an epoch, of the several that a longer pass is divided into
 
 
 class Rows(NamedTuple):
@@ -49,7 +50,7 @@ class PieceRows(NamedTuple):
 
 @dataclass(frozen=True)
 class TableStream:
-    """All rows to learn from, in each epoch in another order (`training.RowStream`).
+    """All rows to learn from, in each pass in another order (`training.RowStream`).
 
     Args:
         table: The folder.
@@ -71,7 +72,7 @@ class TableStream:
 
     @property
     def count(self) -> int:
-        """Rows of an epoch."""
+        """Rows of a pass."""
         return sum(one.rows for one in self.pieces)
 
     @property
@@ -84,18 +85,29 @@ class TableStream:
         """The same, with inputs and targets as a network learns them."""
         return dataclasses.replace(self, change=change)
 
-    def steps(self, batch_size: int) -> int:
-        """Batches of an epoch: lanes end together, but for the rounding of their parts of a batch."""
-        return max(-(-lane.rows // lane.part) for lane in self._lanes(batch_size, 1))
+    @property
+    def parts(self) -> int:
+        """Epochs that a pass is divided into."""
+        return max(1, round(self.count / _PART))
 
-    def epoch(self, batch_size: int, seed: int, processes: Processes) -> Iterator[tuple[Any, torch.Tensor]]:
+    def sizes(self, batch_size: int, processes: int) -> list[int]:
+        """Rows of each batch of a pass: lanes end together, but for the rounding of their parts of a batch."""
+        lanes = self._lanes(batch_size, processes)
+        sizes = np.zeros(max(-(-lane.rows // lane.part) for lane in lanes), np.int64)
+        for lane in lanes:
+            whole, rest = divmod(lane.rows, lane.part)
+            sizes[:whole] += lane.part
+            sizes[whole : whole + 1] += rest
+        return sizes.tolist()
+
+    def one_pass(self, batch_size: int, seed: int, processes: Processes) -> Iterator[tuple[Any, torch.Tensor]]:
         """Inputs and targets of this process's part of each batch."""
         lanes = self._lanes(batch_size, processes.count)[processes.rank :: processes.count]
         return prefetched(self._batches(lanes, seed), _AHEAD)
 
     def _lanes(self, batch_size: int, processes: int) -> list[Lane]:
         """Pieces dealt to lanes of nearly the same size, each with its part of a batch in proportion."""
-        number = max(LANES, processes) if LANES % processes == 0 else -(-LANES // processes) * processes
+        number = -(-LANES // processes) * processes  # LANES, for a number of processes that divides it
         held: list[list[PieceRows]] = [[] for _ in range(min(number, len(self.pieces)))]
         sizes = [0] * len(held)
         for one in sorted(self.pieces, key=lambda one: -one.rows):
@@ -119,7 +131,9 @@ class TableStream:
         """The lane's parts of batches, one after the other."""
         generator = np.random.default_rng([abs(seed), lane.number])
         window, size, waiting = list[Rows](), 0, _WINDOW * lane.rows // max(self.count, 1)
+        expected = lane.rows
         for rows in self._read(lane, generator):
+            expected -= len(rows.y)
             window.append(rows)
             size += len(rows.y)
             if size * rows.mean.shape[1] >= waiting and size >= _LEAST_BATCHES * lane.part:
@@ -128,6 +142,8 @@ class TableStream:
                 window, size = [last], len(last.y)
         if window:
             yield from _in_parts(window, lane.part, generator)
+        if expected:
+            raise TableError(f"{self.table.label} changed while it was read. Start again.")
 
     def _read(self, lane: Lane, generator: np.random.Generator) -> Iterator[Rows]:
         """Rows of the lane's pieces, which come in any order."""

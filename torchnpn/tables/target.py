@@ -13,9 +13,10 @@ import torch
 from numpy.typing import NDArray
 from scipy import stats
 
-from torchnpn._text import did_you_mean, shown
+from torchnpn._text import counted, did_you_mean, shown
+from torchnpn.estimators import is_count
 from torchnpn.likelihoods import BY_NAME, Likelihood, in_support, words_of_support
-from torchnpn.table_files import USUAL_NOTATION, Column, Notation, Survey, TableError, column_numbers
+from torchnpn.table_files import USUAL_NOTATION, Notation, Survey, SurveyedColumn, TableError, column_numbers
 
 Array = NDArray[np.float64]
 CLASS = "class"
@@ -23,7 +24,6 @@ LEAST_ROWS = 10
 _MOST_CLASSES = 1000  # that can be asked for
 _MANY_CLASSES, _FEW_CLASSES, _DIFFERENT_SHARE = 50, 5, 0.2  # beyond these, classes must be asked for
 _LARGEST, _LEAST_STD = 1e100, 1e-100  # of numbers whose squares float64 holds with room to spare
-_LEAST_COUNT, _LARGEST_COUNT = 10, 1000  # whole numbers that all lie above, or reach beyond, measure something
 _LEAST_DISPERSION = 0.75  # of counts: variance over mean, 1 for a Poisson
 _SKEWED = 1.0  # half of an exponential distribution's skewness
 
@@ -126,7 +126,7 @@ class Kind(NamedTuple):
     because: str
 
 
-def find_column(found: Survey, name: str, family: str) -> Column:
+def find_column(found: Survey, name: str, family: str) -> SurveyedColumn:
     """The target's column.
 
     Args:
@@ -145,8 +145,7 @@ def find_column(found: Survey, name: str, family: str) -> Column:
     if column.filled == 0:
         raise TableError(f"The target {name!r} is missing in all {found.rows:,} rows.")
     if column.filled < LEAST_ROWS:
-        rows = "1 row" if column.filled == 1 else f"{column.filled} rows"
-        raise TableError(f"Only {rows} with a target; expected at least {LEAST_ROWS}.")
+        raise TableError(f"Only {counted(column.filled)} with a target; expected at least {LEAST_ROWS}.")
     if column.is_constant:
         raise TableError(f"The target {name!r} is the same in every row: there is nothing to learn.")
     if not column.is_number:
@@ -184,12 +183,7 @@ def find_kind(values: Array, family: str = "auto") -> Kind:
     whole = bool((values == np.rint(values)).all())
     if np.isin(values, (low, high)).all():
         return Kind(CLASS, "it has two different values")
-    if (
-        whole
-        and 0 <= low < _LEAST_COUNT
-        and high <= _LARGEST_COUNT
-        and values.var() >= _LEAST_DISPERSION * values.mean()
-    ):
+    if is_count(values) and values.var() >= _LEAST_DISPERSION * values.mean():
         return Kind("negative_binomial", "whole numbers from 0 up that vary like counts")
     if low > 0 and high < 1:
         return Kind("beta", "all values lie between 0 and 1")
@@ -209,7 +203,7 @@ def find_exposed_kind(values: Array, family: str = "auto") -> Kind:
     return Kind("gamma", "an amount, with an exposure")
 
 
-def make_target(column: Column, values: Array, family: str, exposure: str = "") -> tuple[Target, Array, Kind]:
+def make_target(column: SurveyedColumn, values: Array, family: str, exposure: str = "") -> tuple[Target, Array, Kind]:
     """The target, its values as a network needs them, and why it is seen so.
 
     Args:
@@ -289,14 +283,14 @@ def _is_ambiguous(target: Target, kind: Kind) -> bool:
     return target.of_numbers and (target.is_class or "whole" in kind.because)
 
 
-def _check_classes(name: str, different: int, column: Column) -> None:
+def _check_classes(name: str, different: int, column: SurveyedColumn) -> None:
     if different > _MOST_CLASSES or not (column.is_number or column.has_all_counts):
         raise TableError(
             f"The target {name!r} has {different:,} different values, too many for classes (at most {_MOST_CLASSES:,})."
         )
 
 
-def _check_few_classes(column: Column) -> None:
+def _check_few_classes(column: SurveyedColumn) -> None:
     """Many different texts are rarely classes."""
     different = len(column.counts)
     share = different / column.filled

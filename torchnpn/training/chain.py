@@ -18,7 +18,7 @@ from torchnpn._torch import has_hooks
 from torchnpn.kernels import has_triton
 from torchnpn.likelihoods import LOG_VARIANCE, GaussianNoise, HeteroscedasticGaussian, ScaledSoftmax
 from torchnpn.moments import Moments
-from torchnpn.nn import ChainLayer, Linear, MeanAndNoise, Sequential, chain_of
+from torchnpn.nn import ChainLayer, Linear, MeanAndNoise, RandomParameter, Sequential, chain_of
 from torchnpn.priors import EmpiricalBayes, IsotropicGaussian, Prior
 from torchnpn.training.adversarial import radius_per_replica, step_along
 from torchnpn.training.data import Rows
@@ -70,6 +70,8 @@ def why_not_trained(model: nn.Module, layers: Sequence[nn.Module], prior: Prior 
         return "a layer is there twice"
     if not all(p.requires_grad and p.dtype == torch.float32 for p in model.parameters()):
         return "some parameters are frozen, or not float32"
+    if any(isinstance(one, RandomParameter) and one.coordinates != "usual" for one in model.modules()):
+        return "weights are learnt in coordinates of their own"
     known = type(prior) in (type(None), IsotropicGaussian, EmpiricalBayes)
     return None if known else f"the prior is {type(prior).__name__}"
 

@@ -100,7 +100,7 @@ class CpuChainSteps(ChainSteps):
         if scipy.sparse.issparse(x):
             x = torch.from_numpy(x.toarray())
         mean, variance = x if isinstance(x, Moments) else (x, None)
-        spread = None if variance is None else variance.numpy()
+        spread = None if variance is None else variance.expand_as(mean).numpy()
         return cpu.Rows(mean.numpy(), spread, batch.y.numpy(), share.numpy(), _numbers(self.plan.kl_per_row))
 
     def step(self) -> None:

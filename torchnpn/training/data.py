@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import copy
+import itertools
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -15,7 +16,7 @@ from torch.utils.data import DataLoader, DistributedSampler, IterableDataset
 
 from torchnpn.moments import Moments
 from torchnpn.sparse import SparseBatch, SparseRows
-from torchnpn.training.distributed import Processes
+from torchnpn.training.distributed import ALONE, Processes
 
 _BLOCK = 4_096, 2**18  # rows, and numbers, that are gathered at once: a call for each small batch would cost more
 
@@ -102,7 +103,9 @@ class Rows:
             raise ValueError(f"batch_size expects a row for each of {processes.count} processes, got {batch_size}.")
         return self.steps(batch_size)
 
-    def dealt(self, batch_size: int, seed: int, processes: Processes) -> Iterator[tuple[Batch, float | Tensor]]:
+    def own_batches(
+        self, batch_size: int, seed: int, processes: Processes, epoch: int = 0
+    ) -> Iterator[tuple[Batch, float | Tensor]]:
         """This process's part of each batch of an epoch, and the weight of the whole batch."""
         order = torch.randperm(self.count, generator=torch.Generator().manual_seed(seed))
         weight, every = self.weight, order.split(batch_size)
@@ -112,9 +115,9 @@ class Rows:
         for rows in every:
             total = float(len(rows)) if weight is None else weight[rows.to(weight.device)].sum()
             batch = next(batches, None)
-            yield (self._nothing() if batch is None else batch), total
+            yield (self._uncounted_row() if batch is None else batch), total
 
-    def _nothing(self) -> Batch:
+    def _uncounted_row(self) -> Batch:
         """A row that does not count, for a process that has no part of a small batch."""
         return self.take(torch.zeros(1, dtype=torch.int64, device=self.y.device))._replace(
             weight=torch.zeros(1, device=self.y.device)
@@ -179,11 +182,13 @@ class Loader:
         """Steps of an epoch: as many as the process with the most batches has."""
         return max(processes.all_of(self.steps(batch_size)))
 
-    def dealt(self, batch_size: int, seed: int, processes: Processes) -> Iterator[tuple[Batch, float | Tensor]]:
+    def own_batches(
+        self, batch_size: int, seed: int, processes: Processes, epoch: int = 0
+    ) -> Iterator[tuple[Batch, float | Tensor]]:
         """This process's part of each batch of an epoch, and the weight of the whole batch."""
         if isinstance(self.loader.sampler, DistributedSampler):
             self.loader.sampler.set_epoch(seed)
-        return _weighed(self.batches(batch_size), self.device, processes)
+        return _with_total_weight(self.batches(batch_size), self.device, processes)
 
     def batches(self, batch_size: int, order: Tensor | None = None) -> Iterator[Batch]:
         for x, y, *weight in self.loader:
@@ -193,7 +198,7 @@ class Loader:
 
 
 class RowStream(Protocol):
-    """Rows that do not lie in memory, and are read anew in each epoch."""
+    """Rows that do not lie in memory, and are read anew in each pass over them."""
 
     @property
     def count(self) -> int:
@@ -203,18 +208,24 @@ class RowStream(Protocol):
     def identity(self) -> str:
         """A text that is another one for other rows."""
 
-    def steps(self, batch_size: int) -> int:
-        """Batches of an epoch."""
+    @property
+    def parts(self) -> int:
+        """Epochs that a pass is divided into, so that progress and checkpoints need not wait for its end."""
 
-    def epoch(self, batch_size: int, seed: int, processes: Processes) -> Iterator[tuple[Any, Any]]:
+    def sizes(self, batch_size: int, processes: int) -> Sequence[int]:
+        """Rows of each batch of a pass, in all processes together."""
+
+    def one_pass(self, batch_size: int, seed: int, processes: Processes) -> Iterator[tuple[Any, Any]]:
         """Inputs and targets of this process's part of each batch, in an order that follows from the seed."""
 
 
 class Streamed:
-    """The batches of a `RowStream`."""
+    """The batches of a `RowStream`; an epoch goes on where the one before has stopped reading."""
 
     def __init__(self, stream: RowStream, device: torch.device | None, dtype: torch.dtype) -> None:
         self.stream, self.device, self.dtype, self.count = stream, device, dtype, stream.count
+        self._following = -1  # the epoch that goes on with `_under_way`
+        self._under_way: Iterator[tuple[Batch, float | Tensor]] = iter(())
 
     def weight_of_all(self, processes: Processes) -> float:
         """The number of rows of all processes together."""
@@ -222,22 +233,37 @@ class Streamed:
 
     def steps_of_all(self, batch_size: int, processes: Processes) -> int:
         """Steps of an epoch, the same in all processes."""
-        return self.stream.steps(batch_size)
+        return -(-len(self.stream.sizes(batch_size, processes.count)) // self.stream.parts)
 
-    def dealt(self, batch_size: int, seed: int, processes: Processes) -> Iterator[tuple[Batch, float | Tensor]]:
-        """This process's part of each batch of an epoch, and the weight of the whole batch."""
-        return _weighed(self._batches(batch_size, seed, processes), self.device, processes)
+    def own_batches(
+        self, batch_size: int, seed: int, processes: Processes, epoch: int = 0
+    ) -> Iterator[tuple[Batch, float | Tensor]]:
+        """This process's part of each batch of an epoch, and the rows of the whole batch."""
+        steps, part = self.steps_of_all(batch_size, processes), epoch % self.stream.parts
+        if part == 0 or epoch != self._following:
+            self._under_way = itertools.islice(self._pass(batch_size, seed - part, processes), part * steps, None)
+        self._following = epoch + 1
+        return itertools.islice(self._under_way, steps)
 
     def batches(self, batch_size: int, order: Tensor | None = None) -> Iterator[Batch]:
         """All rows."""
-        return self._batches(batch_size, 0, Processes())
+        return self._batches(batch_size, 0, ALONE)
+
+    def _pass(self, batch_size: int, seed: int, processes: Processes) -> Iterator[tuple[Batch, float | Tensor]]:
+        """Parts of batches, and at the end, without end, what does not count."""
+        batches, nothing = self._batches(batch_size, seed, processes), None
+        for rows in itertools.chain(self.stream.sizes(batch_size, processes.count), itertools.repeat(0)):
+            if (batch := next(batches, nothing)) is None:  # others have more
+                some = next(self._batches(batch_size, seed, ALONE))
+                batch = nothing = some._replace(weight=torch.zeros(some.rows, device=self.device))
+            yield batch, float(rows)
 
     def _batches(self, batch_size: int, seed: int, processes: Processes) -> Iterator[Batch]:
-        for x, y in self.stream.epoch(batch_size, seed, processes):
+        for x, y in self.stream.one_pass(batch_size, seed, processes):
             yield Batch(_to(x, self.device, self.dtype), _to(y, self.device, self.dtype), None)
 
 
-def _weighed(
+def _with_total_weight(
     batches: Iterator[Batch], device: torch.device | None, processes: Processes
 ) -> Iterator[tuple[Batch, float | Tensor]]:
     """Batches of this process and, without end, ones that do not count; each with its weight in all processes."""
@@ -254,7 +280,7 @@ def as_batches(data: Any, device: torch.device | None, dtype: torch.dtype = torc
     """(x, y), (x, y, weight), a DataLoader or a stream as a source of batches."""
     if isinstance(data, DataLoader):
         return Loader(data, device, dtype)
-    if hasattr(data, "epoch"):
+    if hasattr(data, "one_pass"):
         return Streamed(data, device, dtype)
     if isinstance(data, (tuple, list)) and len(data) in (2, 3) and not isinstance(data, Moments):
         x, y, *weight = data

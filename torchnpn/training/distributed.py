@@ -18,6 +18,7 @@ from typing import Any, NamedTuple, TypeVar
 import torch
 import torch.distributed as dist
 from torch import Tensor, nn
+from torch.distributed.rendezvous import rendezvous
 
 T = TypeVar("T")
 STRATEGIES = ("auto", "ddp", "alone")
@@ -124,7 +125,10 @@ def join(strategy: str = "auto") -> Processes:
         ValueError: If there is no such strategy, or no other process to be found.
     """
     if strategy not in STRATEGIES:
-        raise ValueError(f"strategy expects one of {', '.join(map(repr, STRATEGIES))}, got {strategy!r:.80}.")
+        raise ValueError(
+            f"strategy expects one of {', '.join(map(repr, STRATEGIES))}, got {strategy!r:.80}. To shard weights "
+            "too many for one device, put torch's fully_shard around the layers in a training loop of your own."
+        )
     if strategy == "alone" or _alone.get() or not dist.is_available():
         return ALONE
     if not dist.is_initialized():
@@ -160,5 +164,10 @@ def _connect() -> None:
     if torch.cuda.is_available():
         torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))
         backend = "cpu:gloo,cuda:nccl"
-    dist.init_process_group(backend)
+    store, rank, count = next(rendezvous("env://"))
+    if os.environ.get("LOCAL_WORLD_SIZE") == os.environ["WORLD_SIZE"]:  # else each machine counts for itself
+        # torchrun keeps one store for all restarts: where processes that are dead were listening must not be found
+        restart = f"restart {os.environ['TORCHELASTIC_RESTART_COUNT']}"
+        store = dist.PrefixStore(restart, store)  # type: ignore[attr-defined]
+    dist.init_process_group(backend, store=store, rank=rank, world_size=count)
     atexit.register(dist.destroy_process_group)

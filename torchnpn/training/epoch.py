@@ -53,7 +53,7 @@ class HostPlan:
         """Prepare epoch `number`, counted from zero."""
         seed = seed_of_epoch(self.recipe, number)
         self.generator.manual_seed(own_seed(seed, self.processes))
-        self._batches = self.data.dealt(self.recipe.batch_size, seed, self.processes)
+        self._batches = self.data.own_batches(self.recipe.batch_size, seed, self.processes, number)
         self._first, self._step = number * self.steps, -1
         rates = adam_rates(self.recipe, self.steps, self._first + np.arange(self.steps))
         self._rates = list(zip(*(part.tolist() for part in np.broadcast_arrays(*rates)), strict=True))

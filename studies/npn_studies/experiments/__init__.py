@@ -2,6 +2,8 @@
 
 from npn_studies.experiments import (
     activations,
+    active,
+    completion,
     durations,
     exposure,
     gaps,
@@ -12,6 +14,8 @@ from npn_studies.experiments import (
     mnist_size,
     mnist_size_search,
     mnist_variance,
+    odd,
+    paper,
     reconstruction,
     tabular,
     tied,
@@ -27,6 +31,7 @@ from npn_studies.experiments.experiment import Cell, Experiment, Options, Progre
 EXPERIMENTS: dict[str, Experiment] = {
     experiment.name: experiment
     for experiment in (
+        paper.EXPERIMENT,
         toy.EXPERIMENT,
         toy_search.EXPERIMENT,
         uci.EXPERIMENT,
@@ -42,10 +47,13 @@ EXPERIMENTS: dict[str, Experiment] = {
         reconstruction.EXPERIMENT,
         topics.EXPERIMENT,
         topics_search.EXPERIMENT,
+        completion.EXPERIMENT,
+        active.EXPERIMENT,
         tabular.EXPERIMENT,
         exposure.EXPERIMENT,
         durations.EXPERIMENT,
         gaps.EXPERIMENT,
+        odd.EXPERIMENT,
         tied.EXPERIMENT,
     )
 }

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -17,19 +17,28 @@ _MARKS = (LIGHT.muted, "o"), (LIGHT.series[0], "D")  # of means alone, with vari
 _APART = -0.14, 0.14  # rows between the two
 
 
-def errors_by_variance(sets: Mapping[str, tuple[Points, Points]]) -> Figure:
-    """A panel for each data set: documents as dots, means of groups as a line."""
+def errors_by_variance(sets: Mapping[str, tuple[Points, Points, Sequence[float]]]) -> Figure:
+    """A panel for each data set: documents as dots, means of groups as a line, ± the deviation within a group."""
     with panels(len(sets), 2, LIGHT) as (figure, axes):
-        for ax, (name, (documents, groups)) in zip(axes, sets.items(), strict=True):
+        for ax, (name, (documents, groups, stds)) in zip(axes, sets.items(), strict=True):
             variance, error = (np.asarray(documents[key], dtype=np.float64) for key in ("variance", "error"))
             fit_scale(ax, "x", variance)
             fit_scale(ax, "y", error)
             ax.plot(variance, error, ".", color=LIGHT.muted, markersize=2, alpha=0.5)
-            ax.plot(groups["variance"], groups["error"], color=LIGHT.series[0], linewidth=2, marker="o", markersize=4)
+            ax.errorbar(
+                groups["variance"], groups["error"], stds, color=LIGHT.series[0], linewidth=2, marker="o", capsize=3
+            )
             ax.set(title=name, xlabel="estimated variance of a document", ylabel="reconstruction error")
         handles = [
             Line2D([], [], color=LIGHT.muted, marker=".", linestyle="", label="test document"),
-            Line2D([], [], color=LIGHT.series[0], marker="o", linewidth=2, label="mean of a group"),
+            Line2D(
+                [],
+                [],
+                color=LIGHT.series[0],
+                marker="o",
+                linewidth=2,
+                label="mean of a group, ± its standard deviation",
+            ),
         ]
         legend(figure, LIGHT, handles, columns=2)
     return figure

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -66,7 +66,8 @@ class Experiment:
         search: Whether it is a search for settings: run by name, not by `all`.
         quick_data: What tiny sizes need instead of `data`, where that is less.
         in_parts: Whether section and figure can be made of a record that is not whole.
-        page: Markdown of a page of its own, NAME.md, from a record; the section is then a summary.
+        page: Markdown of a page of its own, NAME.md, from its record and all others that are shown; the section is then
+            a summary.
     """
 
     name: str
@@ -81,7 +82,7 @@ class Experiment:
     search: bool = False
     quick_data: tuple[str, ...] | None = None
     in_parts: bool = False
-    page: Callable[[Record], str] | None = None
+    page: Callable[[Record, Mapping[str, Record]], str] | None = None
 
     def needs(self, quick: bool) -> tuple[str, ...]:
         """Names of the data sets for a run."""

@@ -24,18 +24,25 @@ class LinkQuality(NamedTuple):
     Attributes:
         nodes: (n,) which rows of the scores.
         ranks: (n,) mean rank of the node's true neighbours.
+        counts: (n,) how many these are.
         aucs: (n,) probability that a true neighbour scores above another candidate, ties counted half; NaN for a node
             all of whose candidates are neighbours.
     """
 
     nodes: NDArray[np.int64]
     ranks: Array
+    counts: NDArray[np.int64]
     aucs: Array
 
     @property
     def rank(self) -> float:
-        """Mean of `ranks`."""
+        """Mean of `ranks`: over the neighbours of a node, then over nodes."""
         return float(self.ranks.mean())
+
+    @property
+    def rank_of_links(self) -> float:
+        """The mean over all links, as the paper's words have it: a node counts as often as it has neighbours."""
+        return float(np.average(self.ranks, weights=self.counts))
 
     @property
     def auc(self) -> float:
@@ -149,7 +156,7 @@ def _by_node(row: NDArray[np.int64], ranks: Array, without: NDArray[np.int64], c
     mean = np.bincount(number, ranks) / true
     others = columns - np.bincount(without, minlength=rows)[nodes] - true
     aucs = 1 - np.divide(mean - (true + 1) / 2, others, out=np.full(len(nodes), np.nan), where=others > 0)
-    return LinkQuality(nodes, mean, aucs)
+    return LinkQuality(nodes, mean, true, aucs)
 
 
 def _index(pairs: Pairs, block: Tensor) -> tuple[Tensor, Tensor]:

@@ -263,7 +263,7 @@ def figure(record: Record) -> Figure:
 EXPERIMENT = Experiment(
     name="links",
     title="Links between documents, from codes of their words",
-    place="Table 3, supplement",
+    place="Table 4, supplement",
     data=DATA,
     quick_data=QUICK_DATA,
     minutes=11,

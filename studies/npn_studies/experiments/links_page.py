@@ -155,20 +155,23 @@ def section(record: Record) -> str:
 
 
 _EXPLAINED = (
-    "Codes of 50 dimensions, learnt from the words of all documents; then a Bayesian logistic regression on products "
-    "of two codes (`LinkPredictor`). The rank of a document's true neighbours among all candidates, averaged over its "
-    "neighbours and then over documents; less is better. *Mean*: means of the codes alone, centred and of one length, "
-    "their products and, beyond the paper, sums of the two codes and of their squares, the same of the documents' log "
-    "lengths, and either squared distances of the codes or sums of those of one length, whichever `links_search` "
-    "found better; of gamma and Poisson codes the square roots are taken first. All methods have them but tf-idf, "
-    "which is a cosine, and SVD, which has distances. *With variance*: the use of the variance that `links_search` "
-    "chose, as it chose the settings; “joint” takes into account that the units of a Gaussian NPN's code are "
-    "correlated (`DocumentAutoencoder.transform_joint`). *Control*: the same use with something else in place of the "
-    "variance: its average, a function of the mean, or a function of the document's length, with mean correlations; "
-    "the best of them by the "
-    "test figures. What it gains is no gain of the variance. Means over seeds with standard errors; each seed has its "
-    "own split and its own network. Differences are taken in pairs, for the same seed is the same split. The "
-    "paper's figures are for a split by documents that it does not publish; in parentheses without variance."
+    "Codes of 50 dimensions, learnt from the words of all documents; then a Bayesian logistic regression on "
+    "products of two codes (`LinkPredictor`). The rank of a document's true neighbours among all candidates, "
+    "averaged over its neighbours and then over documents; less is better. *Mean*: means of the codes alone, "
+    "centred and of one length, their products and, beyond the paper, sums of the two codes and of their squares, "
+    "the same of the documents' log lengths, and either squared distances of the codes or sums of those of one "
+    "length, whichever `links_search` found better; of gamma and Poisson codes the square roots are taken first. "
+    "All methods have them but tf-idf, which is a cosine, and SVD, which has distances. *With variance*: the use of "
+    "the variance that `links_search` chose, as it chose the settings; “joint” takes into account that the units of "
+    "a Gaussian NPN's code are correlated (`DocumentAutoencoder.transform_joint`). *Control*: the same use with "
+    "something else in place of the variance: its average, a function of the mean, or a function of the document's "
+    "length, with mean correlations; the best of them by the test figures. What it gains is no gain of the "
+    "variance. Means over seeds with standard errors; each seed has its own split and its own network. Differences "
+    "are taken in pairs, for the same seed is the same split. The paper's figures are for a split by documents that "
+    "it does not publish; in parentheses without variance. They are no like-for-like comparison: on arXiv our texts "
+    "are titles and abstracts, with fewer words than the paper's; its link rank is, by its words, a mean over "
+    "links, where ours is one over documents ([both](paper.md)); and our features of a pair are more than its "
+    "products. The Gaussian NPN had more search than the twenty settings of each method: [Budgets](#budgets)."
 )
 
 

@@ -78,9 +78,9 @@ def section(record: Record) -> str:
     return "\n\n".join(
         [
             f"Networks with the settings of `mnist`, {seeds} seeds; NPN and dropout are those with adversarial "
-            "training, the ensemble has plain networks. "
-            f"The test images stand in {groups} groups of equal size by rising uncertainty (in the paper, of equal "
-            "width in the variance). Accuracy in percent, and whether it never rises from one group to the next:",
+            f"training, the ensemble has plain networks. The test images stand in {groups} groups of equal size by "
+            "rising uncertainty (in the paper, of equal width in Σ a_s, the variance of the output's sigmoids: [its "
+            "bins](paper.md)). Accuracy in percent, and whether it never rises from one group to the next:",
             table(["", *map(str, range(1, groups + 1)), "falls"], by_group),
             "The area is the mean error rate when only the most certain answers are kept, over all shares kept: less "
             "is better. AUROC: how often an image that is no digit is more uncertain than a test digit.",

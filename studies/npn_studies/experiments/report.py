@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from npn_studies.bench import write
+from npn_studies.experiments import budgets, claims
 from npn_studies.experiments import record as records
 from npn_studies.experiments.experiment import Experiment, Record
 from npn_studies.experiments.run import draw
@@ -20,9 +21,9 @@ _INTRODUCTION = """# Results
 What the paper reports, and what this library reaches. Each section is rendered from a record in `results/` that
 `npn reproduce` wrote, with all settings, seeds and durations ([how](reproduce.md)). A figure with ± is a mean over
 seeds or splits with its standard error. Published values carry their source; settings were chosen on data that are not
-reported.
-
-In brief:"""
+reported. What of the paper holds, what holds better here, and what does not once baselines are tuned, by the
+[verdicts on all its claims](paper.md#every-claim):"""
+_IN_FIGURES = "In figures:"
 
 
 class Report(NamedTuple):
@@ -67,10 +68,19 @@ def report(experiments: Mapping[str, Experiment], results: Path, docs: Path) -> 
     )
     sections = [_section(e, shown[e.name]) for e in order if e.name in shown]
     brief = headline_table(experiments, whole)
-    pages = {docs / PAGE: "\n\n".join([_INTRODUCTION, brief, "All experiments:", index, *sections]) + "\n"}
+    parts = [
+        _INTRODUCTION,
+        claims.summary(shown),
+        _IN_FIGURES,
+        brief,
+        "All experiments:",
+        index,
+        budgets.section(shown),
+    ]
+    pages = {docs / PAGE: "\n\n".join([*filter(None, parts), *sections]) + "\n"}
     for name, record in shown.items():
         if (page := experiments[name].page) is not None:
-            pages[docs / f"{name}.md"] = page(record)
+            pages[docs / f"{name}.md"] = page(record, shown)
     figures = {
         docs / IMAGES / f"{name}.png": (experiments[name], record)
         for name, record in shown.items()

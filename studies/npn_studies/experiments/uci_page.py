@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import NamedTuple
 
@@ -40,17 +41,31 @@ PRINTED = {  # as printed, in the order of PUBLISHED
         "yacht": "-3.43 -1.63 -1.55 -1.25 -1.18 -1.60 -1.64",
     },
 }
-PRINTED_ERRORS = {  # standard errors printed beside "tuned dropout", the best published row nearly everywhere
-    "rmse": dict(zip(PRINTED["rmse"], (0.18, 0.16, 0.06, None, None, 0.04, 0.02, 0.01, 0.05), strict=True)),
-    "log_likelihood": dict(
-        zip(PRINTED["log_likelihood"], (0.04, 0.02, 0.01, 0.01, None, 0.01, None, 0.01, 0.01), strict=True)
-    ),
+PRINTED_ERRORS = {  # what was printed after ±, in the order of the tables; "–" where there was nothing
+    "rmse": {
+        "VI": "0.29 0.12 0.08 0.00 0.00 0.04 0.03 0.01 0.67",
+        "PBP": "0.18 0.09 0.05 0.00 0.00 0.03 0.01 0.01 0.05",
+        "MC dropout": "0.85 0.53 0.19 0.00 0.00 0.18 0.04 0.04 0.38",
+        "tuned dropout": "0.18 0.16 0.0135 – – 0.04 0.02 0.01 0.05",
+        "deep ensemble": "1.00 0.58 0.29 0.00 0.00 0.17 0.06 0.04 0.48",
+    },
+    "log_likelihood": {
+        "VI": "0.07 0.02 0.03 0.01 0.12 0.01 0.01 0.01 0.16",
+        "PBP": "0.09 0.02 0.02 0.01 0.01 0.01 0.00 0.01 0.02",
+        "MC dropout": "0.25 0.09 0.09 0.03 0.05 0.05 0.01 0.06 0.12",
+        "tuned dropout": "0.04 0.02 0.01 0.01 – 0.01 – 0.01 0.01",
+        "deep ensemble": "0.25 0.18 0.22 0.02 0.05 0.04 0.02 0.12 0.21",
+    },
 }
+DEVIATIONS = "MC dropout", "deep ensemble"  # whose ± is a standard deviation over splits, though called an error
+SPLITS = {"protein": 5}  # 20 of all others
 SOURCES = (
     "Published rows: VI, PBP and MC dropout as printed by Gal and Ghahramani (2016), tuned dropout from the search of "
-    "a grid that they published with their code, with its standard errors, deep ensembles from Lakshminarayanan et al. "
-    "(2017), TAGI and TAGI-V from cuTAGI's page of benchmarks, which has splits of its own; the others "
-    "share the splits used here."
+    "a grid that they published with their code, deep ensembles from Lakshminarayanan et al. (2017), TAGI and TAGI-V "
+    "from cuTAGI's page of benchmarks, which has splits of its own; the others share the splits used here. A published "
+    "± is the standard error as printed. What MC dropout and deep ensembles print after ± is a standard deviation over "
+    "splits: it stands here as “std”, and is divided by the root of the number of splits for the comparison. That of "
+    "tuned dropout on energy is the standard error of its published results, of which 0.06 is the deviation."
 )
 METRICS = {"rmse": ("RMSE, less is better", -1), "log_likelihood": ("Log-likelihood, more is better", 1)}
 
@@ -88,10 +103,20 @@ def entries(record: Record, name: str, metric: str) -> dict[str, Entry]:
             summary = Summary.of(figures[metric])
             found[label] = Entry(str(summary), *summary)
     for label, text in zip(PUBLISHED, PRINTED[metric][name].split(), strict=True):
-        error = PRINTED_ERRORS[metric][name] if label == "tuned dropout" else None
-        shown = text if error is None else f"{text} ± {error:.2f}"
-        found[f"({label})"] = Entry(shown, float(text), error, printed=True)
+        found[f"({label})"] = _as_printed(text, label, name, metric)
     return found
+
+
+def _as_printed(text: str, label: str, name: str, metric: str) -> Entry:
+    """A published figure; an error that was printed as zero, or not at all, is not known."""
+    errors = PRINTED_ERRORS[metric].get(label, "")
+    spread = dict(zip(PRINTED[metric], errors.split(), strict=True))[name] if errors else "–"
+    if spread == "–":
+        return Entry(text, float(text), None, printed=True)
+    if label in DEVIATIONS:
+        error = float(spread) / math.sqrt(SPLITS.get(name, 20))
+        return Entry(f"{text} (std {spread})", float(text), error or None, printed=True)
+    return Entry(f"{text} ± {float(spread):.2f}", float(text), float(spread) or None, printed=True)
 
 
 def leading(row: dict[str, Entry], sign: int, usual: float) -> set[str]:
@@ -197,11 +222,11 @@ def _explained(record: Record) -> str:
     settings = "; ".join(f"{labels[method]}: {count}" for method, count in trials.items())
     return (
         "Mean over the published splits ± standard error; one hidden layer of 50 units, of 100 for protein. NPN is "
-        "`NPNRegressor()` as it comes, the same for all tables; the figures of one network are means over the five of "
-        "a split, each alone. Bold: the best, and what is within one standard error of it (the larger of the two; "
-        "published rows without one are taken to have NPN's, and what was printed as 0.00 is not compared). Settings "
-        f"tried for each split: {settings}. NPN's one recipe for all tables was chosen beforehand, its noise, "
-        "units and steps on cuts of the training parts of the first five splits (`uci_search`); that tables of more "
-        "than 10,000 rows should train longer was tried, on such cuts, after test figures of a first run were seen. "
-        "Columns in parentheses are published."
+        "`NPNRegressor()` as it comes, the same for all tables; the figures of one network are means over the five "
+        "of a split, each alone. Bold: the best, and what is within one standard error of it (the larger of the "
+        "two; published rows without one, or with one printed as 0.00, are taken to have NPN's, and a figure "
+        f"printed as 0.00 is not compared). Settings tried for each split: {settings}. NPN's one recipe for all "
+        "tables was chosen beforehand, its noise, units and steps on cuts of the training parts of the first five "
+        "splits (`uci_search`); that tables of more than 10,000 rows should train longer was tried, on such cuts, "
+        "after test figures of a first run were seen. Columns in parentheses are published."
     )

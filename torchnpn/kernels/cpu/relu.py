@@ -19,10 +19,11 @@ from torchnpn.moments import Moments
 def relu(o: Moments) -> Moments:
     """See `maps.relu`."""
     check_moments("relu", o)
-    if not torch.is_grad_enabled():
-        assert o.variance is not None
-        return Moments(*forward(o.mean, o.variance, learning=False)[:2])
-    return Moments(*_ReLU.apply(*o))
+    if torch.is_grad_enabled():
+        return Moments(*_ReLU.apply(*o))
+    assert o.variance is not None  # or there is no kernel
+    mean, variance, _ = forward(o.mean, o.variance, learning=False)
+    return Moments(mean, variance)
 
 
 class _ReLU(torch.autograd.Function):

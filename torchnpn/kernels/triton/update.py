@@ -208,9 +208,9 @@ def _update_weights(
         elif PRIOR == "inputs":
             total = tl.zeros((BK,), tl.float32)
             for first in range(0, count, 32):
-                part = first + tl.arange(0, 32)[:, None]
-                here = (part < count) & (columns[None, :] < K)
-                total += tl.sum(tl.load(sums + (old * count + part) * K + columns[None, :], mask=here, other=0.0), 0)
+                places = first + tl.arange(0, 32)[:, None]
+                here = (places < count) & (columns[None, :] < K)
+                total += tl.sum(tl.load(sums + (old * count + places) * K + columns[None, :], mask=here, other=0.0), 0)
             if TIED:
                 own = tl.load(c2 + replica * K + columns, mask=columns < K, other=0.0)
                 total += own * sum_of(squares, blocks, VECTOR)

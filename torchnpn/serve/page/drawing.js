@@ -15,11 +15,12 @@ export function people(value, digits = 4) {
 
 export const percent = (share) => `${(100 * share).toFixed(share > 0 && share < 0.0995 ? 1 : 0)}%`;
 
-// A change, to a hundredth of the largest one beside it.
+// A change, to a hundredth of the largest one beside it, and with as many digits.
 function signed(value, most) {
-  const unit = 10 ** (Math.floor(Math.log10(most)) - 2);
+  const digits = 2 - Math.floor(Math.log10(most)), unit = 10 ** -digits;
   const rounded = Math.round(value / unit) * unit || 0;
-  return (rounded > 0 ? "+" : "") + people(rounded, 3);
+  if (digits < 0 || digits > 6) return (rounded > 0 ? "+" : "") + people(rounded, 3);
+  return (rounded > 0 ? "+" : "") + rounded.toFixed(digits).replace("-", "−");
 }
 
 function node(tag, attributes, text) {
@@ -40,6 +41,7 @@ function ticks(low, high, most) {
 // The axis stays where it is while values change, so that the eye sees the prediction move; it grows where it must.
 export function steadyAxis(target) {
   let [low, high] = target.axis;
+  if (target.whole) [low, high] = [low - 0.5, high + 0.5]; // a bar stands to both sides of its number
   return ({ low: a, high: b, mean }) => {
     const least = Math.min(a, mean), most = Math.max(b, mean);
     if (Number.isFinite(least) && least < low) low = least - 0.1 * (high - least);

@@ -85,8 +85,8 @@ function drawNumber(row, answer) {
   drawNumbers(byId("picture"), answer, target, axis(answer), words);
   const share = answer.noise ** 2 / (answer.noise ** 2 + answer.model ** 2) || 0;
   drawParts(byId("parts"), [
-    { kind: "noise", name: "Noise", share, amount: `± ${people(answer.noise)} `, words: "rows with the same values differ by this; more data would not change it." },
-    { kind: "model", name: "Model", share: 1 - share, amount: `± ${people(answer.model)} `, words: "the networks do not know better; more rows like this one would help." },
+    { kind: "noise", name: "Noise", share, amount: `± ${people(answer.noise)} `, words: "rows with these same values differ by this much; more data would not change it." },
+    { kind: "model", name: "Model", share: 1 - share, amount: `± ${people(answer.model)} `, words: "so far off the model itself may be; more rows like this one would reduce it." },
   ]);
   cells(row, answer, ["moves the prediction by", "changes its spread (std) by"]);
   return words;
@@ -98,8 +98,8 @@ function drawClass(row, answer) {
   byId("range").replaceChildren("probability ", element("b", { id: "ends", text: percent(share) }), `, uncertainty ${answer.uncertainty.toFixed(2)}`);
   drawClasses(byId("picture"), answer);
   drawParts(byId("parts"), [
-    { kind: "noise", name: "Overlap", share: 1 - answer.model_share, amount: "", words: "rows with the same values are of different classes; more data would not change it." },
-    { kind: "model", name: "Model", share: answer.model_share, amount: "", words: "the networks do not know better; more rows like this one would help." },
+    { kind: "noise", name: "Overlap", share: 1 - answer.model_share, amount: "", words: "rows with these same values are of different classes; more data would not change it." },
+    { kind: "model", name: "Model", share: answer.model_share, amount: "", words: "the model has seen too few rows like this one; more of them would help." },
   ]);
   cells(row, answer, [`moves P(${answer.best}), in points, by`, "changes uncertainty, in points, by"], 100);
   return `${target.name}: ${answer.best}, probability ${percent(share)}`;
@@ -124,8 +124,10 @@ function introduce() {
     byId("levels").append(element("label", {}, input, `${100 * one}%`));
   }
   const body = element("tbody");
-  for (const [name, ours, baseline] of record.figures) {
-    body.append(element("tr", {}, element("th", { scope: "row", text: name }), element("td", { text: ours }), element("td", { text: baseline })));
+  for (const [name, ours, baseline, wins] of record.figures) {
+    const best = (which) => (wins === which ? "best" : "");
+    body.append(element("tr", {}, element("th", { scope: "row", text: name }),
+      element("td", { text: ours, class: best(true) }), element("td", { text: baseline, class: best(false) })));
   }
   const head = element("tr", {}, ...["", "model", "baseline"].map((text) => element("th", { scope: "col", text })));
   byId("record").replaceChildren(

@@ -68,7 +68,7 @@ class Reading:
 
 
 @dataclass
-class Column:
+class SurveyedColumn:
     """What has been seen of a column so far; `settle` decides in the end what it holds."""
 
     name: str
@@ -218,7 +218,7 @@ class Survey(NamedTuple):
     """What a file holds."""
 
     rows: int
-    columns: dict[str, Column]
+    columns: dict[str, SurveyedColumn]
     unreadable: dict[str, pa.DataType]  # columns of Parquet types that are neither numbers, text nor dates
     missing: tuple[str, ...] = ()  # the user's words for missing cells
     total: str | None = None  # the word that shows that the last row is a total, which is not counted in
@@ -243,7 +243,7 @@ def survey(
         missing: Words for missing cells, beside the usual ones.
         numbers: Columns that are numbers though they have leading zeros.
     """
-    columns = {name: Column(name) for name in table.names if name not in drop}
+    columns = {name: SurveyedColumn(name) for name in table.names if name not in drop}
     unreadable, rows, totals = {}, 0, list[str]()
     for batch in batches_without_total(table, progress, totals.append):
         for name, kind in zip(batch.schema.names, batch.schema.types, strict=True):
@@ -259,7 +259,7 @@ def survey(
 
 
 def settle(
-    found: Iterable[Column],
+    found: Iterable[SurveyedColumn],
     decimal: str | None,
     delimiter: str,
     missing: Sequence[str] = (),
@@ -285,7 +285,7 @@ def settle(
                 column.filled = column.readings[mark].cells
 
 
-def _holds_numbers(column: Column, reading: Reading) -> bool:
+def _holds_numbers(column: SurveyedColumn, reading: Reading) -> bool:
     cells = column.filled - column.unclear.total()
     odd = cells - reading.cells
     if column.is_text:
@@ -298,7 +298,7 @@ def _holds_numbers(column: Column, reading: Reading) -> bool:
 
 def notes(found: Survey) -> list[str]:
     """What was read in another way than it stands there: a sentence for each column, or for many that are alike."""
-    styles: dict[str, list[Column]] = {}
+    styles: dict[str, list[SurveyedColumn]] = {}
     said = [] if found.total is None else [f"the last row is a total ({shown(found.total)}), and is not used."]
     for column in found.columns.values():
         if column.code:
@@ -317,7 +317,7 @@ def notes(found: Survey) -> list[str]:
     return [*(line for how, alike in styles.items() for line in _style_notes(how, alike)), *said]
 
 
-def _style_notes(how: str, columns: list[Column]) -> list[str]:
+def _style_notes(how: str, columns: list[SurveyedColumn]) -> list[str]:
     listed = [[column] for column in columns] if len(columns) <= 3 else [columns]
     lines = []
     for group in listed:

@@ -126,3 +126,13 @@ def test_bad_files_of_a_table_are_named(spoilt):
     table = table_files.open_folder(spoilt, skip_bad=True)
     assert {one.path.name for one in table.bad} == BAD
     assert sum(batch.num_rows for batch in table.batches()) == 80
+
+
+def test_bad_files_of_a_table_are_left_out_by_every_command(models, spoilt, tmp_path):
+    """Of rows to test on, and of rows to learn from."""
+    for command in (["evaluate", models / "number.npn", spoilt], ["fit", spoilt, "-t", "y", "-o", tmp_path / "m.npn"]):
+        quick = ["--epochs", 1, "--no-report"] if command[0] == "fit" else []
+        assert "To go on without: --on-bad skip." in refused(*command, *quick)
+        text = done(*command, *quick, "--on-bad", "skip")
+        assert {name for name in BAD if f"left out: {spoilt / name}: " in text} == BAD
+        assert "80 rows" in text or "of 80." in text
