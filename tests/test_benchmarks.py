@@ -20,6 +20,7 @@ from benchmarks import (  # noqa: E402
     estimators,
     exported,
     gpu_profile,
+    gpu_rows,
     gpu_training,
     large_table,
     missing,
@@ -271,7 +272,7 @@ def test_pages_show_the_records(script):
 # Studies on a GPU: their records come from one, their pages and arithmetic can be checked anywhere
 
 
-@pytest.mark.parametrize("study", [gpu_training, gpu_profile], ids=lambda study: study.__name__)
+@pytest.mark.parametrize("study", [gpu_training, gpu_profile, gpu_rows], ids=lambda study: study.__name__)
 def test_the_page_on_speed_shows_the_records(study):
     page = study.PAGE.read_text(encoding="utf-8")
     assert study.with_tables(page, recorded(study)) == page
