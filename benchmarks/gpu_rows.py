@@ -2,6 +2,7 @@
 
     python benchmarks/gpu_rows.py --prepare 3 --of 16    let compilers work for every 16th row from the third on
     python benchmarks/gpu_rows.py -o rows.json           measure all rows; the record is written after each
+    python benchmarks/gpu_rows.py --render               render the record that is there
 
 Compilers take longer than all measurements. So prepare with as many processes at once as there are cores: what they
 compile lies in the caches of Triton and torch, and the process that measures finds it there.
@@ -10,8 +11,10 @@ compile lies in the caches of Triton and torch, and the process that measures fi
 from __future__ import annotations
 
 import argparse
+import statistics
 import sys
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -26,9 +29,11 @@ from npn_studies.bench.plan import FULL, fast_products
 from npn_studies.bench.shapes import NAMED, drawn
 from npn_studies.bench.task import Size, make_task
 
-from benchmarks import records
+from benchmarks import records, summaries
 
 RECORD = records.RESULTS / "rows_cuda.json"
+PAGE = records.DOCS / "speed.md"
+_OURS = {"tied": ("npn-tied", "npn-tied-replicas"), "one by one": ("npn-fused", "npn-graph", "npn-replicas")}
 _PLAIN = "plain-replayed", "plain-graph"
 _LIMITS = Limits(9, 1.5)
 
@@ -84,14 +89,51 @@ def measure(wanted: dict[str, Row], path: Path, device: torch.device) -> None:
         print(f"{record['duration_s']:6.1f} s  {name}: {times}", flush=True)
 
 
+def with_tables(page: str, record: dict[str, Any]) -> str:
+    """docs/speed.md: a plain network's time at its best, and how many times that ours take."""
+    head = ["", "network", *(f"{what}{of}" for what in ("step: ", "predict: ") for of in ("plain, µs", *_OURS))]
+    cells = [
+        [row["name"], row["size"], *_cells(row, "step_us"), *_cells(row, "predict_us")] for row in record["shapes"]
+    ]
+    table = summaries.table(head, cells, words=2)
+    drawn_ones = [row for row in record["shapes"] if row["name"].startswith("drawn")]
+    found = [ratio for row in drawn_ones if (ratio := _ratio(row, "step_us", _OURS["tied"])) is not None]
+    words = (
+        f"{record['device']}, tf32, variances bfloat16, torch {record['versions']['torch']}, {record['date']}. "
+        f"Of {len(found)} networks drawn at random, tied, a step takes {statistics.median(found):.2f} times that of a "
+        f"plain one in the median, {max(found):.2f} at worst; there the plain one is replayed from a graph, "
+        "not compiled."
+    )
+    return summaries.with_table(page, "gpu_rows.py", f"{words}\n\n{table}")
+
+
+def _cells(row: dict[str, Any], key: str) -> list[str]:
+    plain = _least(row, key, _PLAIN)
+    ratios = [_ratio(row, key, names) for names in _OURS.values()]
+    return ["–" if plain is None else f"{plain:.0f}", *("–" if one is None else f"{one:.2f}" for one in ratios)]
+
+
+def _ratio(row: dict[str, Any], key: str, names: Sequence[str]) -> float | None:
+    ours, plain = _least(row, key, names), _least(row, key, _PLAIN)
+    return None if ours is None or plain is None else ours / plain
+
+
+def _least(row: dict[str, Any], key: str, names: Sequence[str]) -> float | None:
+    return min((one[key] for one in row["rows"] if one["contestant"] in names and key in one), default=None)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--prepare", type=int, metavar="K", help="compile for every row K, K + N, ...")
     parser.add_argument("--of", type=int, default=1, metavar="N")
     parser.add_argument("--device", default="cuda")
     parser.add_argument("--quick", action="store_true", help="a tiny network, to see that it runs")
+    parser.add_argument("--render", action="store_true")
     parser.add_argument("-o", "--out", type=Path, default=RECORD)
     arguments = parser.parse_args()
+    if arguments.render:
+        records.render(PAGE, RECORD, with_tables)
+        return
     device, wanted = torch.device(arguments.device), rows(arguments.quick)
     with fast_products(device):
         if arguments.prepare is not None:

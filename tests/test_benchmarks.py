@@ -18,7 +18,9 @@ for rival in ("scoringrules", "ngboost"):  # which only the environment of `make
 from benchmarks import (  # noqa: E402
     device_kernels,
     estimators,
+    exported,
     gpu_profile,
+    gpu_rows,
     gpu_training,
     large_table,
     missing,
@@ -32,6 +34,7 @@ STUDIES = {
     "estimators.py": estimators,
     "missing.py": missing,
     "large_table.py": large_table,
+    "exported.py": exported,
 }
 PRESENT = {info.name for info in npn.datasets.available() if info.present}
 ONE = np.ones(1)
@@ -243,6 +246,17 @@ def test_record_of_missing_cells():
     assert record["configuration"]["epochs"] is None
 
 
+def test_record_of_exported_files():
+    """All models that are asked for, and no larger errors than the page on deployment promises."""
+    record = recorded(exported)
+    assert len(record["models"]) == 6 + len(exported.FAMILIES)
+    bounds = {"mean": 1e-5, "variance": 1e-5, "quantiles": 1e-3, "probabilities": 1e-5, "export_s": 20}
+    for row in record["models"]:
+        assert all(row[key] <= most for key, most in bounds.items() if key in row)
+    measured = {(row["units"], row["rows"]) for row in record["ratios"]}
+    assert measured == {(units, rows) for units in exported.SIZES for rows in exported.BATCHES}
+
+
 @pytest.mark.parametrize("script", STUDIES)
 def test_pages_show_the_records(script):
     marked = [page for page in ROOT.glob("docs/*.md") if f"by benchmarks/{script}:" in page.read_text(encoding="utf-8")]
@@ -258,7 +272,7 @@ def test_pages_show_the_records(script):
 # Studies on a GPU: their records come from one, their pages and arithmetic can be checked anywhere
 
 
-@pytest.mark.parametrize("study", [gpu_training, gpu_profile], ids=lambda study: study.__name__)
+@pytest.mark.parametrize("study", [gpu_training, gpu_profile, gpu_rows], ids=lambda study: study.__name__)
 def test_the_page_on_speed_shows_the_records(study):
     page = study.PAGE.read_text(encoding="utf-8")
     assert study.with_tables(page, recorded(study)) == page

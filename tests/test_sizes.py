@@ -20,7 +20,7 @@ class Size(NamedTuple):
 LARGEST_FILE = 400
 GOAL = Size(2_400, 16)  # of a package
 ABOVE = {  # its goal, and no larger than it is; `families` and `maps` have a file for each thing they list
-    "cli": Size(2_400, 17),
+    "cli": Size(2_400, 19),  # a file for each command
     "estimators": Size(4_000, 23),
     "families": Size(4_250, 34),
     "kernels": Size(5_250, 37),
@@ -28,7 +28,7 @@ ABOVE = {  # its goal, and no larger than it is; `families` and `maps` have a fi
     "maps": Size(2_250, 22),
     "training": Size(2_950, 17),
 }
-LONG = {"export/translate.py": 440}  # files
+LONG = {"exporting/translate.py": 440}  # files
 PACKAGES = sorted(path.name for path in ROOT.iterdir() if (path / "__init__.py").is_file())
 
 

@@ -26,7 +26,7 @@ CPU = torch.device("cpu")
 CLASSES = task.make_task(task.Size((6, 8, 7, 3), 5), CPU)
 SPARSE = task.make_task(task.Size((20, 6, 20), 5, "tanh", 4), CPU)
 TASKS = {"classes": CLASSES, "autoencoder": SPARSE}
-ON_CPU = [name for name in contest.ENTRIES if not name.endswith(("compiled", "graph", "fused", "replayed"))]
+ON_CPU = [name for name in contest.ENTRIES if not name.endswith(("compiled", "graph", "replayed", "tied-replicas"))]
 ROOT = Path(__file__).parents[2]
 RUNNER = CliRunner()
 
@@ -366,9 +366,9 @@ def test_shapes_are_drawn_evenly_and_measured_when_asked(tmp_path):
     assert result.exit_code == 0, result.output
     found = json.loads(path.read_text())["shapes"]
     assert [shape["name"] for shape in found] == list(plan.QUICK.shapes)
-    assert shapes.ratios(found, "npn").keys() == plan.QUICK.shapes.keys()
+    assert shapes.ratios(found, "npn-tied").keys() == plan.QUICK.shapes.keys()
     (*_, median, worst), columns = table.shape_cells(found), table.shape_header(found)
-    assert columns == ["network", "plain, µs", "NPN, ratio", "predict"]
+    assert columns == ["network", "plain, µs", "NPN, fused, ratio", "NPN, tied, ratio", "predict"]
     assert float(worst[2]) >= float(median[2]) > 0
 
 

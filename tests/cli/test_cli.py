@@ -53,7 +53,7 @@ def test_fit_writes_a_report(folder, tmp_path, target, images):
     for words in (
         "What was learnt",
         "Which columns matter",
-        "Along x",
+        "Along ",
         "Where it is most uncertain",
         "left out: holds a different text",
         "one of 3: ",

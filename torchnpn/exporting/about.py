@@ -8,7 +8,7 @@
       "input": "X",                           name of the only input, float64 (rows, columns): one row, one vector
       "columns": [                            in the order of the input
         {"name": "age", "kind": "number", "range": [17.0, 90.0]},
-        {"name": "price", "kind": "number", "decimal": ",", "unit": "€", "missing": ["sold out"]},
+        {"name": "price", "kind": "number", "decimal": ",", "unit": "€", "missing": ["so far"]},
         {"name": "colour", "kind": "category", "levels": ["red", "blue"], "other": false},
         {"name": "sold", "kind": "date", "clock": "local", "order": "ymd"},
         {"name": "months", "kind": "exposure"}

@@ -52,7 +52,10 @@ from torchnpn.training.data import Rows as Rows
 from torchnpn.training.data import RowStream as RowStream
 from torchnpn.training.data import as_tensor as as_tensor
 from torchnpn.training.distributed import ALONE as ALONE
+from torchnpn.training.engine import Engine as Engine
+from torchnpn.training.engine import choose_engine as choose_engine
 from torchnpn.training.engine import device_engine as device_engine
 from torchnpn.training.history import mean_history as mean_history
 from torchnpn.training.recipe import half_cosine as half_cosine
+from torchnpn.training.tape import Objective as Objective
 from torchnpn.training.wide import row_loss as row_loss

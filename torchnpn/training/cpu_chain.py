@@ -23,7 +23,7 @@ from torchnpn.training.optimizer_state import Averages, Places
 from torchnpn.training.recipe import ADAM
 from torchnpn.training.tape import Objective, TorchUpdate, Update
 
-MOST_WEIGHTS = 100_000  # of each network in numpy; above, large products decide
+MOST_WEIGHTS = 200_000  # of each network in numpy; above, large products decide, and numpy knows no faster ones
 
 
 class CpuChain(NamedTuple):
@@ -100,10 +100,8 @@ class CpuChainSteps(ChainSteps):
         if scipy.sparse.issparse(x):
             x = torch.from_numpy(x.toarray())
         mean, variance = x if isinstance(x, Moments) else (x, None)
-        known = None if variance is None else variance.expand_as(mean).numpy()
-        kl_weight = self.plan.kl_per_row
-        kl_weight = kl_weight if isinstance(kl_weight, float) else np.asarray(kl_weight)
-        return cpu.Rows(mean.numpy(), known, batch.y.numpy(), share.numpy(), kl_weight)
+        spread = None if variance is None else variance.expand_as(mean).numpy()
+        return cpu.Rows(mean.numpy(), spread, batch.y.numpy(), share.numpy(), _numbers(self.plan.kl_per_row))
 
     def step(self) -> None:
         with np.errstate(all="ignore"):  # a training that diverges is told from what it leaves, once an epoch
@@ -117,7 +115,7 @@ class CpuChainSteps(ChainSteps):
             self.plan.note(torch.from_numpy(self.chain.row_losses))
 
     def _adam(self) -> None:
-        rate, correction = (x if isinstance(x, float) else np.asarray(x) for x in self.plan.rates())
+        rate, correction = map(_numbers, self.plan.rates())
         self.chain.adam_(rate, correction, *ADAM)
 
 
@@ -153,6 +151,11 @@ class WideChainSteps(CpuChainSteps):
     def release(self) -> None:
         for parameter in self.parameters:
             parameter.grad = None
+
+
+def _numbers(values: Any) -> float | cpu.Array:
+    """What a plan says of a step: a number, or an array with one for each replica."""
+    return values if isinstance(values, float) else np.asarray(values)
 
 
 def _cpu_layer(linear: Linear) -> cpu.Layer:

@@ -32,12 +32,13 @@ ENTRIES = {
     "npn": Entry("NPN", partial(ours.npn, way=EAGER)),
     "npn-compiled": Entry("NPN, compiled", partial(ours.npn, way=COMPILED)),
     "npn-graph": Entry("NPN, graph", partial(ours.npn_on_device, fused=False)),
-    "npn-fused": Entry("NPN, fused", partial(ours.npn_on_device, fused=True)),
+    "npn-fused": Entry(
+        "NPN, fused",
+        lambda task: ours.npn_on_device(task, fused=True) if task.gpu else ours.npn_on_cpu(task),
+    ),
     "npn-tied": Entry(
         "NPN, tied",
-        lambda task: (partial(ours.npn_on_device, fused=None) if task.gpu else partial(ours.npn, way=EAGER))(
-            task, posterior="tied"
-        ),
+        lambda task: (partial(ours.npn_on_device, fused=None) if task.gpu else ours.npn_on_cpu)(task, posterior="tied"),
     ),
     "npn-replicas": Entry(
         f"{REPLICAS} NPNs, each",

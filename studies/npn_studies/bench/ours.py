@@ -9,10 +9,10 @@ import torch
 from torch import Tensor
 
 from npn_studies.bench.task import Task
-from npn_studies.bench.ways import GRAPH, Call, Contestant, Way, prediction, require, training_step
+from npn_studies.bench.ways import EAGER, GRAPH, Call, Contestant, Way, prediction, require, training_step
 from torchnpn import likelihoods, nn, priors
 from torchnpn.nn import MeanAndNoise, Sequential
-from torchnpn.training import Batch, Recipe, constant, device_engine, row_loss
+from torchnpn.training import Batch, Engine, Objective, Recipe, choose_engine, constant, device_engine, row_loss
 
 Posterior = Literal["mean_field", "tied"]
 _PRIOR = priors.IsotropicGaussian(100.0)
@@ -30,6 +30,12 @@ def npn(task: Task, way: Way, replicas: tuple[int, ...] = (), posterior: Posteri
     return Contestant(
         partial(_taped, task, network, way), partial(_asked, task, network, way), replicas[0] if replicas else 1
     )
+
+
+def npn_on_cpu(task: Task, posterior: Posterior = "mean_field") -> Contestant:
+    """Trained as `train` does on a CPU: by a chain without autograd, where there is one."""
+    network = _network(task, (), posterior)
+    return Contestant(partial(_chained, task, network), partial(_asked, task, network, EAGER))
 
 
 def npn_on_device(
@@ -90,8 +96,19 @@ def _taped(task: Task, network: Network, way: Way) -> Call:
 
 
 def _on_device(task: Task, network: Network, fused: bool | None) -> Call:
-    recipe = Recipe(epochs=_EPOCHS, batch_size=task.size.batch, kl_weight=constant(1.0))
-    step = device_engine(network.model, task.data, network.likelihood, _PRIOR, recipe, fused=fused)
+    return _steps(device_engine(network.model, task.data, network.likelihood, _PRIOR, _recipe(task), fused=fused))
+
+
+def _chained(task: Task, network: Network) -> Call:
+    return _steps(choose_engine(Objective(*network, _PRIOR, _recipe(task)), task.data, task.device))
+
+
+def _recipe(task: Task) -> Recipe:
+    return Recipe(epochs=_EPOCHS, batch_size=task.size.batch, kl_weight=constant(1.0))
+
+
+def _steps(step: Engine) -> Call:
+    """One step after the other, epoch after epoch."""
     runs = 0
 
     def run() -> None:

@@ -22,7 +22,10 @@ NAMED = {
     "wider": Size((4096, 4096, 4096, 10), 8192),
     "tabular": Size((9, 256, 256, 1), 128, targets="noise"),
 }
-CONTESTANTS = {"cuda": ("plain-graph", "plain-replayed", "npn-tied", "npn-fused"), "cpu": ("plain", "npn")}
+CONTESTANTS = {
+    "cuda": ("plain-graph", "plain-replayed", "npn-tied", "npn-fused"),
+    "cpu": ("plain", "npn-tied", "npn-fused"),
+}
 SEED, COUNT = 25, 60
 _WIDTHS, _BATCHES, _LAYERS, _CLASSES, _TARGETS = (30, 4096), (1, 8192), (1, 8), (2, 1000), (1, 8)
 _MOST_WEIGHTS = 40_000_000  # a draw with more is drawn again

@@ -82,4 +82,5 @@ def _bins(ax: Any, bins: Mapping[str, Any], images: int) -> None:
     for colour, way in zip(LIGHT.series[1:], BIN_LABELS, strict=False):
         accuracy = [np.nan if value is None else value for value in bins[way]["accuracy"]]
         ax.plot(range(1, len(accuracy) + 1), accuracy, color=colour, marker="o", markersize=4, linewidth=1.5)
+    ax.set_xticks(range(1, 11))
     ax.set(title=f"Accuracy, %, {images:,} images, no KL", xlabel="bin of Σ a_s, 0.04 wide (10: beyond)")

@@ -22,6 +22,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
+from torchnpn._torch import fused_adam_
 from torchnpn.kernels.cpu.losses import LossGradient
 
 Array = NDArray[Any]  # of float32
@@ -65,11 +66,9 @@ class Rectified(NamedTuple):
     """max(0, x), and what its gradient needs; letters as in `kernels.cpu.relu`."""
 
     a: Input
-    h: Array
-    std: Array
-    pdf: Array
-    u: Array
     above: Array  # P(x > 0)
+    slope: Array  # 2 ∂a_m/∂s
+    curve: Array  # ∂a_s/∂s
 
 
 class NumpyChain:
@@ -110,7 +109,7 @@ class NumpyChain:
         for parameter, view in zip(self.parts, self.flat.detach().split(self._sizes), strict=True):
             parameter.data = view.view(parameter.shape)
         shapes = [tuple(layer.W_m.shape) for layer in layers]
-        self._s, self._second, self._precision = (_Flat(np.ones(self._size, np.float32), shapes) for _ in range(3))
+        self._s, self._squares, self._shrink = (_Flat(np.ones(self._size, np.float32), shapes) for _ in range(3))
         self._tied = any(len(layer.W_log_std) > 1 for layer in layers)
         numbers, gradient = self.flat.detach().numpy(), self.flat.grad.numpy()
         (self._m, self._log_std, _), (self._d_m, self._d_s, self._d_own) = (
@@ -119,8 +118,6 @@ class NumpyChain:
         self._factors, self._d_factors = (
             _factors(flat[self._size :], layers) if self._tied else [] for flat in (numbers, gradient)
         )
-        if isinstance(prior, float):
-            self._precision.flat[:] = prior
         self.first, self.second = (torch.zeros_like(self.flat.detach()) for _ in range(2))  # Adam's averages
 
     @property
@@ -133,8 +130,9 @@ class NumpyChain:
         log_stds = np.empty(n, np.float32) if self._tied else flat[n:end]
         return _Flat(flat[:n], shapes), _Flat(log_stds, shapes), flat[end:]
 
-    def _fill_variances(self) -> None:
-        """s = exp(2ℓ), with ℓ_ij = ℓ_i + ℓ_j where it is tied."""
+    def _fill_moments(self) -> None:
+        """m², and s = exp(2ℓ), with ℓ_ij = ℓ_i + ℓ_j where it is tied."""
+        np.square(self._m.flat, out=self._squares.flat)
         for (*factors, bias), whole in zip(self._factors, self._log_std.layers, strict=self._tied):
             np.copyto(whole.W, functools.reduce(np.add, factors))
             np.copyto(whole.b, bias)
@@ -161,7 +159,7 @@ class NumpyChain:
 
     def gather(self, dropout: bool) -> Input:
         """The rows of the step under way; such a chain has no dropout."""
-        self._fill_variances()
+        self._fill_moments()
         self._now = self._rows()
         return _input(self._now.mean, self._now.variance)
 
@@ -202,57 +200,77 @@ class NumpyChain:
 
     def finish_gradient(self) -> None:
         """Add that of kl_weight · KL, and go on from s to ℓ, where s = exp(2ℓ)."""
-        kl_weight = self._of_numbers(self._now.kl_weight, self._size)
         m, s, d_m, d_s = self._m.flat, self._s.flat, self._d_m.flat, self._d_s.flat
-        if self.prior is not None:
-            self._learn_precision()
-            d_m += kl_weight * self._precision.flat * m
-            d_s += (0.5 * kl_weight) * self._precision.flat
-        d_s *= s
         d_s *= 2
-        if self.prior is not None:
-            d_s -= kl_weight
+        if self.prior is None:
+            d_s *= s
+        else:
+            kl_weight = self._now.kl_weight
+            shrink = self._fill_shrink(kl_weight)
+            d_s += shrink
+            d_s *= s
+            shrink *= m
+            d_m += shrink
+            for layer in self._d_s.layers:
+                layer.W[...] -= _of_each(kl_weight, 2)
+                layer.b[...] -= _of_each(kl_weight, 1)
         self._sum_by_factors()
-
-    def _of_numbers(self, values: float | Array, count: int | None = None) -> Any:
-        """The value of its replica for each of the first numbers; what is the same for all stays a number."""
-        if isinstance(values, float):
-            return values
-        return float(values[0]) if (values == values[0]).all() else values[self.replica[:count]]
 
     def adam_(self, rate: float | Array, correction: float | Array, b1: float, b2: float, epsilon: float) -> None:
         """One step of Adam: see `kernels.adam_`. torch's optimizers load its compiler, which takes seconds."""
-        g, (scale, divisor) = self.flat.grad, (_tensor(self._of_numbers(x)) for x in (correction, rate))
+        g, numbers = self.flat.grad, self.flat.detach()
         assert g is not None
+        one, own = (x if isinstance(x, float) else float(x.flat[0]) for x in (rate, correction))
+        if np.all(rate == one) and np.all(correction == own):
+            fused_adam_([numbers], [g], [self.first], [self.second], one, own, (b1, b2), epsilon)
+            return
+        replicas = int(self.replica[-1]) + 1
+        scale, divisor = (torch.from_numpy(np.resize(x, replicas)[self.replica]) for x in (correction, rate))
         self.first.lerp_(g, 1 - b1)
         self.second.mul_(b2).addcmul_(g, g, value=1 - b2)
-        below = self.second.sqrt().mul_(scale).add_(epsilon).div_(divisor)
-        self.flat.data.addcdiv_(self.first, below, value=-1)
+        numbers.addcdiv_(self.first, self.second.sqrt().mul_(scale).add_(epsilon).div_(divisor), value=-1)
 
     def divergence(self) -> float:
         """½ Σ (λ (m² + s) - 1 - log λ) - Σ ℓ, the mean over replicas."""
         if self.prior is None:
             return 0.0
-        self._fill_variances()
-        self._learn_precision()
-        m, s, precision = self._m.flat, self._s.flat, self._precision.flat
-        terms = 0.5 * (precision * (m * m + s) - 1 - np.log(precision)) - self._log_std.flat
+        self._fill_moments()
+        precision = self._fill_shrink(1.0)
+        second = self._squares.flat + self._s.flat
+        terms = 0.5 * (precision * second - 1 - np.log(precision)) - self._log_std.flat
         return float(terms.sum(dtype=np.float64)) / (int(self.replica[-1]) + 1)
+
+    def _fill_shrink(self, kl_weight: float | Array) -> Array:
+        """kl_weight · λ of every weight, λ as `EmpiricalBayes.precision_of` has it, or that of an isotropic prior."""
+        for i, shrink in enumerate(self._shrink.layers):
+            precision: Any = self.prior
+            if self.prior == "empirical":
+                m2, s, over = self._squares.layers[i].W, self._s.layers[i].W, (-2,) if i == 0 else (-2, -1)
+                count = np.float32(math.prod(m2.shape[axis] for axis in over))
+                precision = count / (np.add.reduce(m2, over, keepdims=True) + np.add.reduce(s, over, keepdims=True))
+            shrink.W[...] = _of_each(kl_weight, 2) * precision
+            shrink.b[...] = _of_each(kl_weight, 1) * (1.0 if self.prior == "empirical" else precision)
+        return self._shrink.flat
 
     def _linear(self, i: int, a: Input) -> tuple[Array, Array]:
         (W_m, b_m), (W_s, b_s) = self._m.layers[i], self._s.layers[i]
-        o_m = a.mean @ W_m.swapaxes(-1, -2) + b_m[..., None, :]
-        o_s = a.second @ W_s.swapaxes(-1, -2) + b_s[..., None, :]
+        o_m = a.mean @ W_m.swapaxes(-1, -2)
+        o_s = a.second @ W_s.swapaxes(-1, -2)
         if a.variance is not None:
-            o_s += a.variance @ (W_m * W_m).swapaxes(-1, -2)
+            o_s += a.variance @ self._squares.layers[i].W.swapaxes(-1, -2)
+        o_m += b_m[..., None, :]
+        o_s += b_s[..., None, :]
         return o_m, o_s
 
     def _by_input(self, i: int, g: Gradient, a: Input) -> Gradient:
         """By the mean and the variance of what enters layer i; at the end only the first head counts."""
         g_m, g_s = g if i < self.hidden else (part[..., self._columns[0]] for part in g)
-        W_m, W_s = self._m.layers[i].W, self._s.layers[i].W
-        v = g_s @ W_s
-        return Gradient(g_m @ W_m + 2 * a.mean * v, v + g_s @ (W_m * W_m))
+        v = g_s @ self._s.layers[i].W
+        by_mean = a.mean * v
+        by_mean *= 2
+        by_mean += g_m @ self._m.layers[i].W
+        v += g_s @ self._squares.layers[i].W
+        return Gradient(by_mean, v)
 
     def _weight_gradient(self, i: int, a: Input, g_m: Array, g_s: Array) -> None:
         d_m, d_s = self._d_m.layers[i], self._d_s.layers[i]
@@ -262,21 +280,15 @@ class NumpyChain:
         np.add.reduce(g_m, -2, out=d_m.b)
         np.add.reduce(g_s, -2, out=d_s.b)
         if a.variance is not None:
-            d_m.W[...] += 2 * self._m.layers[i].W * (by_o_s @ a.variance)
-
-    def _learn_precision(self) -> None:
-        """1/v as `EmpiricalBayes.precision_of` has it; that of an isotropic prior stays as it is."""
-        if self.prior != "empirical":
-            return
-        np.add(np.square(self._m.flat, out=self._second.flat), self._s.flat, out=self._second.flat)
-        for i, (second, precision) in enumerate(zip(self._second.layers, self._precision.layers, strict=True)):
-            W, over = second.W, (-2,) if i == 0 else (-2, -1)
-            count = math.prod(W.shape[axis] for axis in over)
-            precision.W[...] = count / np.add.reduce(W, over, keepdims=True)
+            by_square = by_o_s @ a.variance
+            by_square *= self._m.layers[i].W
+            by_square *= 2
+            d_m.W[...] += by_square
 
 
-def _tensor(value: float | Array) -> float | Tensor:
-    return value if isinstance(value, float) else torch.from_numpy(value)
+def _of_each(values: float | Array, dims: int) -> Any:
+    """Of each replica, to be multiplied with so many dimensions; what is the same for all stays a number."""
+    return values if isinstance(values, float) else values.reshape(-1, *[1] * dims).astype(np.float32)
 
 
 _OTHERS: dict[int, list[Any]] = {1: [()], 2: [-1, -2]}  # by how many factors a weight has: axes that each lacks
@@ -317,36 +329,63 @@ def _factors(flat: Array, layers: Sequence[Layer]) -> list[list[Array]]:
 
 
 def _input(mean: Array, variance: Array | None) -> Input:
-    square = mean * mean
-    return Input(mean, variance, square if variance is None else square + variance)
+    second = mean * mean
+    if variance is not None:
+        second += variance
+    return Input(mean, variance, second)
 
 
 _DENSITY = np.float32(1 / math.sqrt(2 * math.pi))
 _ROOT_HALF = np.float32(math.sqrt(0.5))
 _HALF = np.float32(0.5)
-_SMALLEST = np.float32(np.finfo(np.float32).tiny ** 0.5)
+_TINY = np.finfo(np.float32).tiny
+_SMALLEST = np.float32(_TINY**0.5)
+_FAR, _LOWEST = np.float32(1e4), np.float32(-70)  # in standard deviations; of exponents, which else make a CPU crawl
 
 
 def _relu(m: Array, s: Array) -> Rectified:
-    """With k = |h|, h = m/std: Q = P(x > k), u = E max(0, x - k) = φ(k) - k Q, w = E max(0, x - k)² = Q - k u."""
+    """With k = |h|, h = m/std: Q = P(x > k), u = E max(0, x - k) = φ(k) - k Q, w = E max(0, x - k)² = Q - k u.
+
+    Then a_m = max(0, m) + std u and a_s = s (w - u² + [h > 0] (1 - 2 Q)).
+    """
     std = np.sqrt(s)
-    h = np.minimum(np.maximum(m / np.maximum(std, _SMALLEST), -1e4), 1e4)
-    k = np.abs(h)
-    q = k * _ROOT_HALF
-    tail = torch.special.erfc(torch.from_numpy(q)).numpy()
+    k = np.minimum(np.abs(m / np.maximum(std, _SMALLEST)), _FAR)
+    pdf = k * _ROOT_HALF
+    tail = torch.special.erfc(torch.from_numpy(pdf)).numpy()
     tail *= _HALF
-    np.exp(np.maximum(-q * q, -70.0, out=q), out=q)
-    pdf = np.multiply(q, _DENSITY, out=q)
+    pdf *= pdf
+    np.negative(pdf, out=pdf)
+    np.exp(np.maximum(pdf, _LOWEST, out=pdf), out=pdf)
+    pdf *= _DENSITY
     u = pdf - k * tail
-    w = tail - k * u
-    positive = h > 0
-    above = np.where(positive, 1 - tail, tail)
-    variance = s * (w - u * u + positive * (1 - 2 * tail))
-    return Rectified(_input(np.maximum(m, 0) + std * u, variance), h, std, pdf, u, above)
+    positive = m > 0  # products with it are faster than a choice
+    inside = tail * -2
+    inside += 1
+    inside *= positive  # [h > 0] (1 - 2 Q)
+    above = tail + inside
+    curve = k * positive
+    tail -= k * u  # w
+    curve += u
+    curve *= pdf
+    np.subtract(above, curve, out=curve)  # P - φ (max(0, h) + u)
+    mean = m * positive
+    mean += std * u
+    u *= u
+    tail -= u
+    tail += inside
+    tail *= s
+    pdf *= std
+    pdf /= np.maximum(s, _TINY)  # φ/std, and 0 where s = 0
+    return Rectified(_input(mean, tail), above, pdf, curve)
 
 
 def _relu_gradient(r: Rectified, g: Gradient) -> Gradient:
-    by_m = g.m * r.above + g.s * (2 * r.a.mean * (1 - r.above))
-    slope = np.where(r.std > 0, r.pdf / np.maximum(r.std, _SMALLEST), 0)
-    by_s = g.m * (0.5 * slope) + g.s * (r.above - (np.maximum(r.h, 0) + r.u) * r.pdf)
+    by_m = 1 - r.above
+    by_m *= r.a.mean
+    by_m *= 2
+    by_m *= g.s
+    by_m += g.m * r.above
+    by_s = g.m * r.slope
+    by_s *= _HALF
+    by_s += g.s * r.curve
     return Gradient(by_m, by_s)

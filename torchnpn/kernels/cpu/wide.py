@@ -134,7 +134,7 @@ class WideChain:
     def update_(self, i: int, g: Gradient | list[Gradient], a: Input) -> None:
         """The gradient by the weights of layer i, that of kl_weight · KL included."""
         for layer, own in zip(self._layers[i:], g if isinstance(g, list) else [g], strict=False):
-            layer.learn(a, own, self._now.kl_weight)
+            layer.learn(a, own, float(self._now.kl_weight))
 
     def adam_(self, rate: float, correction: float, b1: float, b2: float, epsilon: float) -> None:
         """One step of Adam: see `kernels.adam_`."""
