@@ -34,6 +34,7 @@ BELONGS = {  # what a wheel must hold, beside its own code
     "npn-studies": ["npn_studies/commands/reproduce.py"],
     "npn-runtime": ["npn_runtime/py.typed"],
 }
+MOST_MEGABYTES = 200  # of an environment with nothing but npn-runtime and pip
 EXTRAS = "cli,excel,serve,onnx"
 TELL = ("torch", "numpy", "scipy", "scikit-learn", "safetensors", "typer", "rich", "matplotlib", "pandas", "pyarrow")
 TELL += ("openpyxl", "starlette", "uvicorn", "onnx", "onnxruntime")
@@ -154,10 +155,14 @@ def main() -> None:
     print(
         f"lowest: the bound is torch {bounds['torch']}, used is {options.lowest_torch}; newest: {options.newest_torch}"
     )
+    oldest = use("lowest", wheels, bounds | pinned(options.lowest_torch))
+    newest = use("newest", wheels, pinned(options.newest_torch))
+    if (size := newest["runtime"]["megabytes"]) > MOST_MEGABYTES:  # an old onnxruntime brings sympy, too
+        sys.exit(f"FAILED: npn-runtime alone takes {size:.0f} MB, more than {MOST_MEGABYTES}.")
     record = {
         "bounds": bounds,
-        "lowest": use("lowest", wheels, bounds | pinned(options.lowest_torch)),
-        "newest": use("newest", wheels, pinned(options.newest_torch)),
+        "lowest": oldest,
+        "newest": newest,
         "date": datetime.datetime.now(datetime.UTC).date().isoformat(),
     }
     if options.record:

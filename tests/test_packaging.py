@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import tomllib
 import zipfile
@@ -11,7 +12,7 @@ import pytest
 import yaml
 
 import torchnpn
-from release import check
+from release import check, pages
 
 ROOT = Path(__file__).parent.parent
 HOME = "https://github.com/torchnpn/torchnpn"
@@ -107,3 +108,10 @@ def test_lowest_versions_are_read_from_a_wheel(tmp_path):
             "a-1.dist-info/METADATA", f"Metadata-Version: 2.4\n{text}\nThe description: Requires-Dist: no\n"
         )
     assert check.lowest([wheel]) == {"numpy": "1.26", "uvloop": "0.20", "pandas": "2.2"}
+
+
+def test_pages_show_what_the_last_release_check_found():
+    record = json.loads((ROOT / "studies" / "results" / "release.json").read_text())
+    for name, part in pages.PAGES.items():
+        page = (ROOT / "docs" / name).read_text(encoding="utf-8")
+        assert pages.with_part(page, part(record)) == page, "run `make release-check RECORD=1`"
