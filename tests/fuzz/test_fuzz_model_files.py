@@ -96,7 +96,7 @@ def taken(content: bytes, tmp_path: Path) -> bool:
     if loaded is None:
         return False
     assert all(np.isfinite(part).all() for part in asked(loaded))
-    objects._taken_apart(loaded)
+    objects.taken_apart(loaded)
     return True
 
 
