@@ -118,12 +118,17 @@ class Weibull(ExponentialFamily):
         z = np.exp(k * (np.log(np.maximum(y, np.finfo(np.float64).tiny)) - np.log(lam)))
         z = np.where(y > 0, z, 0.0)
         # The part of the mean below y, λ γ(a, z): where μ overflows, z < a, and y z e^-z 1F1(1; a + 1; z)/a holds.
+        # It is asked there alone: scipy sums it term by term, for ever where z is large.
+        huge = log_mean >= _OVERFLOWS
+        few = np.where(huge, z, 0.0)
         below = np.where(
-            log_mean < _OVERFLOWS,
+            huge,
+            y * (few / a) * np.exp(-few) * special.hyp1f1(1.0, a + 1, few),
             np.exp(np.minimum(log_mean, _OVERFLOWS)) * special.gammainc(a, z),
-            y * (z / a) * np.exp(-z) * special.hyp1f1(1.0, a + 1, z),
         )
-        return np.asarray(y * (1 - 2 * np.exp(-z)) + np.exp(log_mean - math.log(2) * inverse) - 2 * below)
+        # Sums of a quarter: the score may be finite where its parts are not.
+        quarter = y / 4 * (1 - 2 * np.exp(-z)) + np.exp(log_mean - math.log(2) * (inverse + 2)) - below / 2
+        return np.asarray(4 * np.minimum(quarter, np.finfo(np.float64).max / 4))
 
     def scaled(self, shift: Tensor, scale: Tensor) -> Self:
         if bool((shift != 0).any()):
