@@ -170,7 +170,7 @@ def test_limits_hold(models):
         lines = b"x,colour,day\n" + b"1,red,2023-01-01\n" * 6
         assert "at most 5 rows" in Client(port).post("/predict", lines, "text/csv").sentence
         head = b"POST /predict HTTP/1.1\r\nHost: here\r\nContent-Length: 100\r\n\r\n{"
-        with socket.create_connection(("127.0.0.1", port), timeout=30) as slow:
+        with socket.create_connection(("127.0.0.1", port)) as slow:
             slow.sendall(head)
             assert slow.recv(1000).startswith(b"HTTP/1.1 408")
         assert ask.get("/health").status == 200
@@ -189,14 +189,14 @@ def test_a_head_that_does_not_come_ends_the_connection(models, monkeypatch, star
     monkeypatch.setattr(serving, "_HEAD_SECONDS", 0.2)
     with (
         server(models["y"]) as port,
-        socket.create_connection(("127.0.0.1", port), timeout=30) as slow,
+        socket.create_connection(("127.0.0.1", port)) as slow,
     ):
         slow.sendall(start)
         assert ended(slow)
 
 
 def test_a_head_without_end_ends_the_connection(ports):
-    with socket.create_connection(("127.0.0.1", ports["y"]), timeout=30) as endless:
+    with socket.create_connection(("127.0.0.1", ports["y"])) as endless:
         try:
             endless.sendall(b"GET /health HTTP/1.1\r\n" + b"X-Name: value\r\n" * 100_000)
         except OSError:

@@ -72,7 +72,7 @@ class Client:
 
     def ask(self, method: str, path: str, body: Any = None, kind: str = "application/json") -> Answer:
         content = body if isinstance(body, bytes | None) else json.dumps(body).encode()
-        with closing(http.client.HTTPConnection("127.0.0.1", self.port, timeout=60)) as connection:
+        with closing(http.client.HTTPConnection("127.0.0.1", self.port)) as connection:
             connection.request(method, path, content, {"Content-Type": kind} if body is not None else {})
             found = connection.getresponse()
             headers = {name.lower(): value for name, value in found.getheaders()}

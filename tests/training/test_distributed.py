@@ -30,9 +30,7 @@ def torchrun(processes: int, *arguments: object, options: tuple[str, ...] = ()) 
     command = [sys.executable, "-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={processes}"]
     paths = os.pathsep.join([str(TESTS.parent), str(TESTS), os.environ.get("PYTHONPATH", "")])
     environment = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": paths}
-    return subprocess.run(
-        [*command, *options, *map(str, arguments)], env=environment, capture_output=True, text=True, timeout=900
-    )
+    return subprocess.run([*command, *options, *map(str, arguments)], env=environment, capture_output=True, text=True)
 
 
 @pytest.mark.slow
