@@ -16,6 +16,7 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
+from torchnpn.kernels.triton.epilogues import padded
 from torchnpn.kernels.triton.signals import Gradient, Signal
 from torchnpn.kernels.triton.step import source_rows
 
@@ -36,7 +37,7 @@ def noise_loss(
     """Gradients by the outputs of each head, and by log σ² (R, 1 or targets); share · loss goes to the plan.
 
     Args:
-        outputs: Moments (R, batch, targets); two where the noise varies, which is the second.
+        outputs: Moments (R, batch, padded targets); two where the noise varies, which is the second.
         y: Targets of all rows.
         log_noise: log σ², (R, 1 or targets).
         plan: Of the epoch.
@@ -46,7 +47,8 @@ def noise_loss(
         variance: Type of gradients by variances.
     """
     m = outputs[0].m
-    (R, M, T), BT = m.shape, triton.next_power_of_2(m.shape[-1])
+    (R, M, _), T = m.shape, y.shape[-1]
+    BT = triton.next_power_of_2(T)
     BM = max(1, _TILE // BT)
     programs = triton.cdiv(M, BM)
     found = [Gradient(torch.empty_like(m), torch.empty_like(m, dtype=variance)) for _ in outputs]
@@ -73,6 +75,17 @@ def _soft_clamp(x, limit):
     return limit * (inner + excess / below), 1 / (below * below)
 
 
+@triton.jit
+def _store_zeros(g_m, g_s, replica, rows, M, T):
+    """Beyond the targets."""
+    beyond = T + tl.arange(0, 16)
+    at = (replica * M + rows[:, None]) * padded(T) + beyond[None, :]
+    inside = (rows[:, None] < M) & (beyond[None, :] < padded(T))
+    zero = tl.zeros((rows.shape[0], 16), tl.float32)
+    tl.store(g_m + at, zero, mask=inside)
+    tl.store(g_s + at, zero, mask=inside)
+
+
 @triton.jit(do_not_specialize=("M", "T", "length"))
 def _noise_kernel(
     o_m, o_s, noise_m, noise_s, g_m, g_s, by_noise_m, by_noise_s, y, log_noise, order, share, cursor, following,
@@ -88,7 +101,7 @@ def _noise_kernel(
     start = replica * length + step.to(tl.int64) * M
     inside = (rows[:, None] < M) & (targets[None, :] < T)
     w = tl.load(share + start + rows, mask=rows < M, other=0.0).to(tl.float64)[:, None]
-    at = (replica * M + rows[:, None]) * T + targets[None, :]
+    at = (replica * M + rows[:, None]) * padded(T) + targets[None, :]
     source = source_rows(order, step, replica, rows, M, length)
     value = tl.load(y + source[:, None] * T + targets[None, :], mask=inside, other=0.0).to(tl.float64)
     r = _within(value - tl.load(o_m + at, mask=inside, other=0.0).to(tl.float64), 1e100)
@@ -118,6 +131,9 @@ def _noise_kernel(
         by_p = 0.5 * w * elbo * misfit * slope_p
         tl.store(by_noise_m + at, _within(by_n - by_p + 0.5 * w * elbo, most), mask=inside)
         tl.store(by_noise_s + at, _within(0.5 * (by_n + by_p), most), mask=inside)
+    _store_zeros(g_m, g_s, replica, rows, M, T)
+    if VARYING:
+        _store_zeros(by_noise_m, by_noise_s, replica, rows, M, T)
     total = tl.sum(tl.where(inside, w * 0.5 * (loss + 1.8378770664093453), 0.0), 1)  # log 2π
     tl.store(losses + start + rows, _within(total, most * 9.5367431640625e-07), mask=rows < M)  # 2^-20: can be summed
     by_level = tl.sum(tl.where(inside, by_level, 0.0), 0)
