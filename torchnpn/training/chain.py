@@ -190,8 +190,9 @@ class TritonChainSteps(ChainSteps):
         following = plan.following if learning else torch.empty_like(plan.following)
         of_replicas = log_noise.detach().view(plan.replicas, -1)
         found, by_noise = self._triton.noise_loss(
-            outputs, plan.rows.y, of_replicas, plan, following, likelihood.elbo, LOG_VARIANCE, self.precision.variance
-        )
+            outputs, plan.rows.y, of_replicas, plan, following, likelihood.elbo, LOG_VARIANCE, self.precision.variance,
+            self.chain.head_squares,
+        )  # fmt: skip
         return found, [by_noise.view_as(log_noise)] if log_noise.requires_grad else []
 
     def _autograd_loss(self, outputs: Sequence[Any], learning: bool) -> tuple[Sequence[Any], Sequence[Tensor]]:

@@ -224,7 +224,7 @@ def signal_kernel(
     store_signal(mean, variance, A, t, c2, part, replica, rows, columns, M, K, HAS_S, TIED)
 
 
-@triton.jit(do_not_specialize=("M", "salt", "parts"))
+@triton.jit(do_not_specialize=("M", "N", "salt", "parts"))
 def finish_forward_kernel(
     o_m, o_s, b_m, b_v, t, r2, out_m, out_s, A, out_t, c2, seed, cursor, M, N, tau, r, q, p, salt, parts,
     HAS_B: tl.constexpr, LOG_STD: tl.constexpr, ACT: tl.constexpr, DROP: tl.constexpr, STORE_S: tl.constexpr,
@@ -254,7 +254,7 @@ def finish_forward_kernel(
     )  # fmt: skip
 
 
-@triton.jit(do_not_specialize=("M", "salt", "parts"))
+@triton.jit(do_not_specialize=("M", "K", "salt", "parts"))
 def finish_input_gradient_kernel(
     by_m, pair, u, c2, a_m, o_m, o_s, d_m, d_s, d_u, r2, seed, cursor, M, K, stride_a, tau, r, q, p, salt, parts,
     ACT: tl.constexpr, DROP: tl.constexpr, TIED: tl.constexpr, TIED_BELOW: tl.constexpr, PARTS: tl.constexpr,

@@ -57,7 +57,7 @@ def linear_tile(
     return mean, variance
 
 
-@triton.jit(do_not_specialize=("M", "salt", "parts"))
+@triton.jit(do_not_specialize=("M", "N", "K", "salt", "parts"))
 def forward_kernel(
     a_m, A, W_m, P, b_m, b_v, t, r2, out_m, out_s, out_A, out_t, c2, o_m, o_s, seed, cursor,
     M, N, K, stride_a, tau, r, q, p, salt, parts,
@@ -83,7 +83,7 @@ def forward_kernel(
     )  # fmt: skip
 
 
-@triton.jit(do_not_specialize=("M", "salt", "parts"))
+@triton.jit(do_not_specialize=("M", "N", "K", "salt", "parts"))
 def input_gradient_kernel(
     g_m, g_s, W_m, P, u, c2, a_m, o_m, o_s, d_m, d_s, d_u, r2, seed, cursor,
     M, N, K, stride_a, tau, r, q, p, salt, parts,
@@ -150,7 +150,7 @@ def weight_tile(
     return mean, one, other
 
 
-@triton.jit(do_not_specialize=("count", "M"))
+@triton.jit(do_not_specialize=("count", "M", "N", "K"))
 def weight_products_kernel(
     g_m, g_s, a_m, A, by_m, by_pair, count, M, N, K, stride_a,
     HALVES: tl.constexpr, PRECISION: tl.constexpr, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr,
