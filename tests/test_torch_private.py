@@ -123,6 +123,15 @@ def test_a_second_derivative_is_refused_with_the_message():
         y.sum().backward()
 
 
+def test_modules_and_their_own_parameters_are_all_there():
+    net = torch.nn.Sequential(torch.nn.Linear(2, 3), torch.nn.Sequential(torch.nn.Linear(3, 1, bias=False)))
+    net.register_module("nothing", None)
+    found = [*_torch.modules_in(net)]
+    assert found == [*net.modules()]
+    own = [parameter for part in found for parameter in _torch.own_parameters(part)]
+    assert [*map(id, own)] == [*map(id, net.parameters())]
+
+
 def test_products_by_onednn_are_those_of_torch():
     if not torch.backends.mkldnn.is_available():
         pytest.skip("this torch has no oneDNN")

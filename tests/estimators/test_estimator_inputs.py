@@ -124,3 +124,23 @@ def test_frames_carry_names():
     assert model.feature_names_in_.tolist() == ["a", "b", "c"]
     with pytest.raises(ValueError, match="feature names"):
         model.predict(frame.rename(columns={"a": "z"}))
+
+
+def test_several_quantiles_at_once_are_those_one_by_one():
+    rng = np.random.default_rng(0)
+    X, Y = rng.normal(size=(40, 3)), rng.normal(size=(40, 2))
+    levels = [0.05, 0.5, 0.95]
+    for y in (Y[:, 0], Y):
+        found = NPNRegressor(hidden=(4,), n_estimators=2, max_epochs=3, random_state=0).fit(X, y).predict_dist(X[:5])
+        one_by_one = np.stack([found.quantile(level) for level in levels], -1)
+        np.testing.assert_allclose(found.quantile(levels), one_by_one, rtol=1e-9)
+
+
+def test_plain_rows_are_looked_at_although_scikit_learn_is_not_asked():
+    X = np.random.default_rng(0).normal(size=(30, 3))
+    model = NPNRegressor(hidden=(4,), n_estimators=1, max_epochs=2, random_state=0).fit(X, X[:, 0])
+    assert model.predict(X[:1]) == pytest.approx(model.predict(X[:1].tolist()))
+    with pytest.raises(ValueError, match="3 features"):
+        model.predict(X[:, :2])
+    with pytest.raises(ValueError, match="infinity"):
+        model.predict(np.full((1, 3), np.inf))

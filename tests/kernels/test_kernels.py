@@ -212,6 +212,19 @@ def test_relu_is_the_plain_map(shape):
     assert (results[0][1] >= 0).all()
 
 
+@torch.no_grad()
+def test_relu_in_float64_is_the_plain_map():
+    """Without gradients, for predictions: from far tails to none, in all digits."""
+    h = torch.linspace(-40, 40, 1601, dtype=torch.float64)
+    s = torch.logspace(-300, 300, 1601, dtype=torch.float64)[
+        torch.randperm(1601, generator=torch.Generator().manual_seed(0))
+    ]
+    s[::100] = 0.0
+    o = Moments(h * s.sqrt(), s)
+    assert choose.why_not_cpu_relu(o) is None
+    torch.testing.assert_close(kernels.relu(o), maps.relu(o), rtol=1e-13, atol=0.0)
+
+
 def test_relu_leaves_other_arguments_to_the_plain_map():
     m = torch.linspace(-3, 3, 7)
     others = [Moments(m), Moments(m.double(), m.double() ** 2), Moments(m, torch.tensor(0.5)), Moments(m.bfloat16(), m)]

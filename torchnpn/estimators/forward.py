@@ -11,11 +11,11 @@ import scipy.sparse
 import torch
 from torch import Tensor
 
-from torchnpn._torch import version
+from torchnpn._torch import modules_in, own_parameters, version
 from torchnpn.moments import Moments
 from torchnpn.nn import Sequential
 
-_CHUNK = 8192  # rows that pass through the network at a time
+_CHUNK = 2048  # rows that pass through the network at a time
 
 
 class _Copy(NamedTuple):
@@ -35,7 +35,7 @@ def in_float64(network: Sequential) -> Sequential:
     A network that is not on a CPU is returned as it is. torch does not count changes through `.data`; estimators make a
     new network whenever they learn.
     """
-    parameters = list(network.parameters())
+    parameters = [parameter for part in modules_in(network) for parameter in own_parameters(part)]
     if parameters[0].device.type != "cpu":
         return network
     now = tuple(number for p in parameters for number in (p.data_ptr(), version(p)))

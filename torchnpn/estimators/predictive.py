@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -23,6 +24,7 @@ from torchnpn.metrics import concordance
 
 Array = NDArray[Any]
 _MOST_DRAWS = 10**9  # in one call: 8 GB
+_TOGETHER = 100_000  # quantiles to search at once: for few rows a search costs what its calls do
 
 
 class ArrayMoments(NamedTuple):
@@ -102,6 +104,8 @@ class Predictive:
         levels = real_numbers(q, "quantile")
         if levels.ndim > 1 or not levels.size or not ((levels >= 0) & (levels <= 1)).all():
             raise ValueError(f"quantile expects probabilities in [0, 1], a number or a list of them, got {short(q)}.")
+        if levels.ndim and len(self) * levels.size <= _TOGETHER:
+            return np.stack(self._together(levels.tolist()), axis=-1)
         values = [self._array(self.distribution.quantile(level)) for level in np.atleast_1d(levels)]
         return values[0] if levels.ndim == 0 else np.stack(values, axis=-1)
 
@@ -111,15 +115,15 @@ class Predictive:
         if inside.ndim or not 0 < inside < 1:
             raise ValueError(f"An interval expects a level between 0 and 1, such as 0.9, got {short(level)}.")
         if isinstance(self.distribution, Calibrated):
-            return self._between(*self.distribution.central_levels(float(inside)))
-        return self._between(float(1 - inside) / 2, float(1 + inside) / 2)
+            return Interval(*self._together(self.distribution.central_levels(float(inside))))
+        return Interval(*self._together([float(1 - inside) / 2, float(1 + inside) / 2]))
 
-    def _between(self, low: float, high: float) -> Interval:
-        """Two quantiles of each row, in one search."""
-        twice = self.distribution[np.tile(np.arange(len(self)), 2)]
-        levels = torch.tensor([low, high], dtype=torch.float64).repeat_interleave(len(self))
-        ends = self._array(twice.quantile(levels.unsqueeze(-1).expand(twice.batch_shape)))
-        return Interval(ends[: len(self)], ends[len(self) :])
+    def _together(self, levels: Sequence[float]) -> list[Array]:
+        """Several quantiles of each row, in one search."""
+        repeated = self.distribution[np.tile(np.arange(len(self)), len(levels))]
+        of_rows = torch.tensor(levels, dtype=torch.float64).repeat_interleave(len(self))
+        found = self._array(repeated.quantile(of_rows.unsqueeze(-1).expand(repeated.batch_shape)))
+        return np.split(found, len(levels))
 
     def pit(self, y: ArrayLike, random_state: Any = 0) -> Array:
         """P(target < y) + v P(target = y), v uniform on [0, 1): uniform where calibrated, for counts and zeros, too."""

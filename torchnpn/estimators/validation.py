@@ -60,6 +60,8 @@ def checked_rows(estimator: Any, X: Any, *y: Any, reset: bool, **options: Any) -
     """The same where values of X may be missing, which is NaN, where CSR matrices stay what they are, and where frames
     may have columns of every kind.
     """
+    if not (y or reset) and _is_known_to_do(estimator, X):
+        return X
     _check_names(X)
     X, options = plain_values(X), {"ensure_all_finite": "allow-nan", **options}
     rows = encoded(estimator, X, reset=reset)
@@ -71,6 +73,20 @@ def checked_rows(estimator: Any, X: Any, *y: Any, reset: bool, **options: Any) -
     if scipy.sparse.issparse(rows) and np.isnan(rows.data).any():
         raise ValueError("Sparse X expects numbers, got NaN. Missing values need a dense array: X.toarray().")
     return checked
+
+
+def _is_known_to_do(estimator: Any, X: Any) -> bool:
+    """Whether X is what `validate_data` would give back as it is: it takes as long as a small network on one row."""
+    return (
+        type(X) is np.ndarray
+        and X.dtype == np.float64
+        and X.ndim == 2
+        and X.shape[0] > 0
+        and X.shape[1] == getattr(estimator, "n_features_in_", None)
+        and getattr(estimator, "columns_", None) is None
+        and not hasattr(estimator, "feature_names_in_")
+        and not np.isinf(X).any()
+    )
 
 
 def _check_names(X: Any) -> None:

@@ -109,9 +109,10 @@ def why_not_cpu_relu(o: Moments) -> str | None:
         return COMPILING
     if not isinstance(o, Moments) or o.variance is None or o.mean.shape != o.variance.shape:
         return "the input has no variance of its own shape"
+    dtypes = (torch.float32,) if torch.is_grad_enabled() else (torch.float32, torch.float64)
     for t in o:
-        if t.device.type != "cpu" or t.dtype != torch.float32:  # type: ignore[union-attr]
-            return "a tensor is not float32, or not on the CPU"
+        if t.device.type != "cpu" or t.dtype not in dtypes:  # type: ignore[union-attr]
+            return "a tensor is not float32, nor float64 without gradients, or not on the CPU"
     return _TRANSFORMED if is_transforming() else None
 
 

@@ -196,7 +196,8 @@ class RandomParameter(nn.Module):
 
     @property
     def shape(self) -> torch.Size:
-        return self.learnable[0].shape
+        shape: torch.Size = getattr(self, self.names[0]).shape
+        return shape
 
     @property
     def event_dims(self) -> int:

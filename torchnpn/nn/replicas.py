@@ -10,6 +10,7 @@ import numpy as np
 import torch
 from torch import nn
 
+from torchnpn._torch import modules_in
 from torchnpn.nn.parameter import RandomParameter
 
 M = TypeVar("M", bound=nn.Module)
@@ -17,7 +18,7 @@ M = TypeVar("M", bound=nn.Module)
 
 def replicas_of(model: nn.Module) -> tuple[int, ...]:
     """The leading dimensions that the random parameters of `model` have, () for one network."""
-    shapes = {part.replicas for part in model.modules() if isinstance(part, RandomParameter)}
+    shapes = {part.replicas for part in modules_in(model) if isinstance(part, RandomParameter)}
     return max(shapes, key=lambda shape: (len(shape), shape), default=())
 
 

@@ -197,6 +197,6 @@ def schedule(
     """For each step of epoch `number` and each replica: Adam's rate and correction (`adam_rates`), and β/N."""
     taken = number * steps + np.arange(steps)
     rate, correction = adam_rates(recipe, steps, taken[:, None])
-    beta = [np.broadcast_to(recipe.kl_weight(t / (recipe.epochs * steps)), (replicas,)) for t in taken.tolist()]
-    parts = (np.broadcast_to(part, (steps, replicas)) for part in (rate, correction, np.stack(beta) / rows))
+    beta = np.stack([np.atleast_1d(recipe.kl_weight(t / (recipe.epochs * steps))) for t in taken.tolist()])
+    parts = (np.broadcast_to(part, (steps, replicas)) for part in (rate, correction, beta / rows))
     return np.stack(list(parts), axis=-1).astype(np.float32)

@@ -205,24 +205,26 @@ class NumpyChain:
         if self.prior is None:
             d_s *= s
         else:
-            kl_weight = self._now.kl_weight
-            shrink = self._fill_shrink(kl_weight)
+            by_W, by_b = (_of_each(self._now.kl_weight, dims) for dims in (2, 1))
+            shrink = self._fill_shrink(by_W, by_b)
             d_s += shrink
             d_s *= s
             shrink *= m
             d_m += shrink
-            for layer in self._d_s.layers:
-                layer.W[...] -= _of_each(kl_weight, 2)
-                layer.b[...] -= _of_each(kl_weight, 1)
+            if isinstance(by_b, float):
+                d_s -= by_b
+            else:
+                for layer in self._d_s.layers:
+                    layer.W[...] -= by_W
+                    layer.b[...] -= by_b
         self._sum_by_factors()
 
     def adam_(self, rate: float | Array, correction: float | Array, b1: float, b2: float, epsilon: float) -> None:
         """One step of Adam: see `kernels.adam_`. torch's optimizers load its compiler, which takes seconds."""
         g, numbers = self.flat.grad, self.flat.detach()
         assert g is not None
-        one, own = (x if isinstance(x, float) else float(x.flat[0]) for x in (rate, correction))
-        if np.all(rate == one) and np.all(correction == own):
-            fused_adam_([numbers], [g], [self.first], [self.second], one, own, (b1, b2), epsilon)
+        if isinstance(rate, float) and isinstance(correction, float):
+            fused_adam_([numbers], [g], [self.first], [self.second], rate, correction, (b1, b2), epsilon)
             return
         replicas = int(self.replica[-1]) + 1
         scale, divisor = (torch.from_numpy(np.resize(x, replicas)[self.replica]) for x in (correction, rate))
@@ -235,21 +237,23 @@ class NumpyChain:
         if self.prior is None:
             return 0.0
         self._fill_moments()
-        precision = self._fill_shrink(1.0)
+        precision = self._fill_shrink(1.0, 1.0)
         second = self._squares.flat + self._s.flat
         terms = 0.5 * (precision * second - 1 - np.log(precision)) - self._log_std.flat
         return float(terms.sum(dtype=np.float64)) / (int(self.replica[-1]) + 1)
 
-    def _fill_shrink(self, kl_weight: float | Array) -> Array:
+    def _fill_shrink(self, by_W: float | Array, by_b: float | Array) -> Array:
         """kl_weight · λ of every weight, λ as `EmpiricalBayes.precision_of` has it, or that of an isotropic prior."""
+        if isinstance(self.prior, float):
+            for shrink in self._shrink.layers:
+                shrink.W[...], shrink.b[...] = by_W * self.prior, by_b * self.prior
+            return self._shrink.flat
+        np.add(self._squares.flat, self._s.flat, out=self._shrink.flat)
         for i, shrink in enumerate(self._shrink.layers):
-            precision: Any = self.prior
-            if self.prior == "empirical":
-                m2, s, over = self._squares.layers[i].W, self._s.layers[i].W, (-2,) if i == 0 else (-2, -1)
-                count = np.float32(math.prod(m2.shape[axis] for axis in over))
-                precision = count / (np.add.reduce(m2, over, keepdims=True) + np.add.reduce(s, over, keepdims=True))
-            shrink.W[...] = _of_each(kl_weight, 2) * precision
-            shrink.b[...] = _of_each(kl_weight, 1) * (1.0 if self.prior == "empirical" else precision)
+            *_, n_out, n_in = shrink.W.shape
+            total = np.add.reduce(shrink.W, -2 if i == 0 else (-2, -1), keepdims=True)
+            np.copyto(shrink.W, by_W * np.float32(n_out if i == 0 else n_out * n_in) / total)
+            np.copyto(shrink.b, by_b)
         return self._shrink.flat
 
     def _linear(self, i: int, a: Input) -> tuple[Array, Array]:

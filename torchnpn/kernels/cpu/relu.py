@@ -50,8 +50,8 @@ def forward(m: Tensor, s: Tensor, learning: bool = True) -> tuple[Tensor, Tensor
 
         a_m = max(0, m) + √s φA,    a_s = s (φB - (φA)² + [h > 0] (1 - 2 Q)),    Q = φ (B + k A).
     """
-    std = s.sqrt()
-    h = (m / std.clamp_min(_SMALLEST)).clamp_(-1e4, 1e4)
+    std, smallest = s.sqrt(), torch.finfo(s.dtype).tiny ** 0.5
+    h = (m / std.clamp_min(smallest)).clamp_(-1e4, 1e4)
     pdf = normal.pdf(h)
     k = h.abs()
     u, w = _tails(k)
@@ -67,7 +67,7 @@ def forward(m: Tensor, s: Tensor, learning: bool = True) -> tuple[Tensor, Tensor
     above = tail.add_(outside)  # P
     curve = h.clamp_min_(0).add_(u).mul_(pdf)  # ∂a_s/∂s = P - φ (max(0, h) + φA)
     torch.sub(above, curve, out=curve)
-    slope = pdf.div_(std.clamp_min(_SMALLEST)).mul_(select.step(std))  # 2 ∂a_m/∂s; 0 by definition at s = 0
+    slope = pdf.div_(std.clamp_min(smallest)).mul_(select.step(std))  # 2 ∂a_m/∂s; 0 by definition at s = 0
     return mean, variance, (mean, above, slope, curve)
 
 
@@ -80,15 +80,17 @@ def backward(known: Sequence[Tensor], g_m: Tensor, g_s: Tensor) -> tuple[Tensor,
 
 
 _LARGEST = torch.finfo(torch.float32).max
-_SMALLEST = torch.finfo(torch.float32).tiny ** 0.5
-_A, _B = (torch.tensor(numbers).unbind() for numbers in (normal.A32, normal.B32))
+_COEFFICIENTS = {
+    dtype: [torch.tensor(numbers, dtype=dtype).unbind() for numbers in both]
+    for dtype, both in ((torch.float32, (normal.A32, normal.B32)), (torch.float64, (normal.A64, normal.B64)))
+}
 
 
 def _tails(k: Tensor) -> tuple[Tensor, Tensor]:
-    """`normal.tails` in float32."""
+    """`normal.tails`."""
     t = (k * 0.3).add_(1.0).reciprocal_()
     x = (t * 2.0).sub_(1.0)
-    a, b = (_polynomial(coefficients, x) for coefficients in (_A, _B))
+    a, b = (_polynomial(coefficients, x) for coefficients in _COEFFICIENTS[k.dtype])
     square = torch.mul(t, t, out=x)
     return a.mul_(square), b.mul_(square).mul_(t)
 

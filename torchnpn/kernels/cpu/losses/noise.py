@@ -22,21 +22,26 @@ def gaussian(
     if np.abs(log_noise).max() > limit:
         return None
     with np.errstate(over="ignore", invalid="ignore"):
-        return if_finite(_gaussian(m, s, y, share, log_noise, elbo))
+        residual, half = y - m, 0.5 * share[..., None]
+        error2, level = residual * residual, log_noise[..., None, :]
+        noise, gradients = _even_noise(residual, error2, s, half, level, elbo)
+        t = s + noise
+        loss = (1 - elbo) * (error2 / t + np.log(t)) + elbo * ((error2 + s) / noise + level) + _LOG_2PI
+        return if_finite(LossGradient((half * loss).sum(-1), *gradients))
 
 
-def _gaussian(m: Array, s: Array, y: Array, share: Array, log_noise: Array, elbo: float) -> LossGradient:
-    log_noise = log_noise[..., None, :]
-    noise, w = np.exp(log_noise), share[..., None]
-    residual, t = y - m, s + noise
-    error2 = residual * residual
+def _even_noise(
+    residual: Array, error2: Array, s: Array, half: Array, level: Array, elbo: float
+) -> tuple[Array, tuple[Array, Array, list[Array]]]:
+    """σ², and the gradients of a noise that is the same in all rows; `half` is ½ w."""
+    noise = np.exp(level)
+    t = s + noise
     bound, predictive = elbo / noise, (1 - elbo) / t
-    scaled, both = error2 / t, error2 + s
-    loss = (1 - elbo) * (scaled + np.log(t)) + bound * both + elbo * log_noise + _LOG_2PI
-    half = 0.5 * w
-    by_t = half * predictive * (1 - scaled)
-    by_noise = of_parameter(noise * (by_t + half * bound * (1 - both / noise)), log_noise.shape[-1])
-    return LossGradient((half * loss).sum(-1), -w * residual * (predictive + bound), by_t + half * bound, [by_noise])
+    by_t = half * predictive
+    by_t *= 1 - error2 / t
+    of_bound = half * bound
+    by_noise = of_parameter(noise * by_t + of_bound * (noise - error2 - s), level.shape[-1])
+    return noise, (-2 * half * residual * (predictive + bound), by_t + of_bound, [by_noise])
 
 
 def varying_gaussian(
@@ -54,9 +59,11 @@ def varying_gaussian(
         if not max(np.abs(log_noise).max(), (np.abs(level) + 0.5 * spread).max()) <= limit:
             return None
         m, s = m[..., :targets], s[..., :targets]
-        even = _gaussian(m, s, y, share, log_noise, elbo)
+        residual = y - m
+        error2 = residual * residual
+        _, (by_mean, by_variance, by_parameters) = _even_noise(residual, error2, s, half, log_noise[..., None, :], elbo)
         noise, precision = np.exp(level + 0.5 * spread), np.exp(0.5 * spread - level)
-        error2, t = (y - m) ** 2, s + noise
+        t = s + noise
         scaled, misfit = error2 / t, (error2 + s) * precision
         loss = (1 - elbo) * (scaled + np.log(t)) + elbo * (misfit + level) + _LOG_2PI
         by_noise = (1 - elbo) * half * (1 - scaled) * noise / t
@@ -65,9 +72,9 @@ def varying_gaussian(
         return if_finite(
             LossGradient(
                 (half * loss).sum(-1),
-                np.concatenate([even.by_mean, by_level], -1),
-                np.concatenate([even.by_variance, by_spread], -1),
-                even.by_parameters,
+                np.concatenate([by_mean, by_level], -1),
+                np.concatenate([by_variance, by_spread], -1),
+                by_parameters,
             )
         )
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.special import digamma, gammaln, xlogy
@@ -102,14 +102,19 @@ def _counts(
     mean, added = np.exp(log_mean), limits.added_variance
     noise = np.exp(s + learnt[0]) if learnt else np.zeros_like(mean)
     v = np.expm1(s, dtype=np.float64) + noise + added
-    log_prob, by_log_mean, by_v = _log_prob_of_counts(y, mean, v)
+    log_factorial = gammaln(y + 1.0)
+    log_prob, by_log_mean, by_v = _log_prob_of_counts(y, log_factorial, mean, v)
     log_prob, weight = observed(log_prob)
     by_log_mean, by_v = by_log_mean * weight * slope_of_mean, by_v * weight
     loss, by_m, by_log_alpha = -log_prob, by_log_mean, by_v * noise
     by_s = 0.5 * by_log_mean + by_v * (v + 1 - added)
     if elbo:
         e, alpha = elbo, np.exp(learnt[0]) if learnt else 0.0
-        at_mean, by_log_mean, by_alpha = _log_prob_of_counts(y, mean, np.broadcast_to(alpha + added, mean.shape))
+        at_mean, by_log_mean, by_alpha = (
+            _log_prob_of_counts(y, log_factorial, mean, alpha + added)
+            if learnt
+            else (y * log_mean - mean - log_factorial, mean - y, 0.0)  # of Poisson counts
+        )
         at_mean, weight = observed(at_mean)
         by_log_mean, by_alpha = by_log_mean * weight * slope_of_mean, by_alpha * weight
         loss, by_m = (1 - e) * loss + e * (0.5 * y * s - at_mean), (1 - e) * by_m + e * by_log_mean
@@ -118,8 +123,10 @@ def _counts(
     return _Counts(loss, by_m, by_s * slope, by_log_alpha)
 
 
-def _log_prob_of_counts(y: Array, mean: Array, v: Array) -> tuple[Array, Array, Array]:
+def _log_prob_of_counts(y: Array, log_factorial: Array, mean: Array, v: Any) -> tuple[Array, Array, Array]:
     """log p(y) of counts whose rate has this mean and relative variance v, and the gradient of -log p by log μ and v.
+
+    v may be one for all rows: what is a function of it alone is then computed once.
 
     With n = 1/v, q = v μ:
     log p = log Γ(y + n) - log Γ(n) - log y! - (n + y) log(1 + q) + y log q,
@@ -128,7 +135,7 @@ def _log_prob_of_counts(y: Array, mean: Array, v: Array) -> tuple[Array, Array, 
     """
     n, q = 1 / v, v * mean
     log_1_q = np.log1p(q)
-    log_prob = gammaln(y + n) - gammaln(n) - gammaln(y + 1.0) - (n + y) * log_1_q + xlogy(y, q)
+    log_prob = gammaln(y + n) - gammaln(n) - log_factorial - (n + y) * log_1_q + xlogy(y, q)
     by_log_mean = (mean - y) / (1 + q)
     exact = n * n * (digamma(y + n) - digamma(n) - log_1_q) + n * by_log_mean
     by_v = np.where(v * (1 + y + mean) > _CANCELS, exact, 0.5 * (y - (y - mean) ** 2))
