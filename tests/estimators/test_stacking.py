@@ -13,8 +13,8 @@ from scipy import optimize, stats
 import torchnpn as npn
 from torchnpn import Moments, NPNClassifier, NPNRegressor
 from torchnpn.estimators import stacking
-from torchnpn.estimators.bins import Bins
 from torchnpn.nn import replicas_of
+from torchnpn.rows.bins import Bins
 
 RNG = np.random.default_rng(0)
 ROWS = 60
