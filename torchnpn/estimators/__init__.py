@@ -23,7 +23,6 @@ from torchnpn.estimators import settings as settings
 from torchnpn.estimators import state as state
 from torchnpn.estimators import validation as validation
 from torchnpn.estimators.autoencoder import decoded as decoded
-from torchnpn.estimators.bins import Bins as Bins
 from torchnpn.estimators.classifier import ProbabilisticClassifier as ProbabilisticClassifier
 from torchnpn.estimators.comparison import is_count as is_count
 from torchnpn.estimators.forward import in_float64 as in_float64

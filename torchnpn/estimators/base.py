@@ -15,9 +15,8 @@ from sklearn.utils.validation import check_is_fitted
 from torch import Tensor
 from torch.optim import Optimizer
 
-from torchnpn.columns import Columns
+from torchnpn.columns import Bins, Columns
 from torchnpn.estimators import state
-from torchnpn.estimators.bins import Bins
 from torchnpn.estimators.encoding import check_categorical, check_number_columns
 from torchnpn.estimators.forward import outputs
 from torchnpn.estimators.inputs import Inputs

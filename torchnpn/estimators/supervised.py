@@ -11,10 +11,10 @@ from typing import Any, Protocol, Self
 import scipy.sparse
 import torch
 
+from torchnpn.columns import Bins
 from torchnpn.conformal import HeldOut
 from torchnpn.estimators import calibration, stacking
 from torchnpn.estimators.base import Array, NPNEstimator
-from torchnpn.estimators.bins import Bins
 from torchnpn.estimators.forward import outputs
 from torchnpn.estimators.inputs import Inputs
 from torchnpn.estimators.learning import Member, Plan, Progress, all_or_nothing, part_of, ramp, reporter
