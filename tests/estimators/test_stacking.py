@@ -12,9 +12,9 @@ from scipy import optimize, stats
 
 import torchnpn as npn
 from torchnpn import Moments, NPNClassifier, NPNRegressor
+from torchnpn.columns import Bins
 from torchnpn.estimators import stacking
 from torchnpn.nn import replicas_of
-from torchnpn.rows.bins import Bins
 
 RNG = np.random.default_rng(0)
 ROWS = 60

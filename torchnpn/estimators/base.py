@@ -15,7 +15,7 @@ from sklearn.utils.validation import check_is_fitted
 from torch import Tensor
 from torch.optim import Optimizer
 
-from torchnpn.columns import Columns
+from torchnpn.columns import Bins, Columns
 from torchnpn.estimators import state
 from torchnpn.estimators.forward import outputs
 from torchnpn.estimators.learning import Member, Plan, Progress, new_network, ramp, reporter, train_members
@@ -37,7 +37,7 @@ from torchnpn.nn import (
     replicas_of,
 )
 from torchnpn.priors import EmpiricalBayes
-from torchnpn.rows import Bins, Inputs, check_categorical, check_number_columns, checked_rows, checked_variance
+from torchnpn.rows import Inputs, check_categorical, check_number_columns, checked_rows, checked_variance
 from torchnpn.settings import (
     RATE,
     SHARE,

@@ -11,6 +11,7 @@ from typing import Any, Protocol, Self
 import scipy.sparse
 import torch
 
+from torchnpn.columns import Bins
 from torchnpn.conformal import HeldOut
 from torchnpn.estimators import calibration, stacking
 from torchnpn.estimators.base import Array, NPNEstimator
@@ -20,7 +21,6 @@ from torchnpn.moments import Moments
 from torchnpn.nn import leading
 from torchnpn.priors import EmpiricalBayes
 from torchnpn.rows import (
-    Bins,
     Inputs,
     check_enough_rows,
     check_progress,
