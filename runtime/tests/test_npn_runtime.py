@@ -321,7 +321,7 @@ def address(models):
 def ask(url, body=None, kind="application/json"):
     request = urllib.request.Request(url, body, {"content-type": kind})
     try:
-        with urllib.request.urlopen(request, timeout=60) as answer:
+        with urllib.request.urlopen(request, timeout=600) as answer:
             return answer.status, answer.read().decode()
     except urllib.error.HTTPError as error:
         return error.code, error.read().decode()
