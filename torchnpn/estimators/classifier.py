@@ -98,9 +98,13 @@ class NPNClassifier(ProbabilisticClassifier, SupervisedEstimator):
         max_epochs: Passes over the rows; None chooses by the number of rows.
         n_estimators: Networks of one kind to train, each from its own start and with its own order of rows; several
             predict a mixture, and what they disagree on counts as epistemic.
+        validation_fraction: Share of the rows that `patience` holds out.
+        patience: Epochs without a better loss on rows held out before training ends, with the weights of the best one;
+            None for all epochs, on all rows. Learning rate and KL follow a plan of `max_epochs`: its end is often best.
+        warm_start: Whether `fit` begins with the network of the fit before, whose scales stay; this makes one network.
         device: "auto" (a GPU, if there is one and the network is not small), "cpu", "cuda", …
         random_state: Seed, for the same result every time.
-        verbose: 1 prints ten lines on the way.
+        verbose: 1 shows how far it is: a bar on a terminal, elsewhere ten lines for each training.
 
     Examples:
         >>> from sklearn.datasets import load_iris
@@ -134,6 +138,9 @@ class NPNClassifier(ProbabilisticClassifier, SupervisedEstimator):
         batch_size: int | None = None,
         max_epochs: int | None = None,
         n_estimators: int | None = None,
+        validation_fraction: float = 0.1,
+        patience: int | None = None,
+        warm_start: bool = False,
         device: str = "auto",
         random_state: Any = None,
         verbose: int = 0,
@@ -145,6 +152,7 @@ class NPNClassifier(ProbabilisticClassifier, SupervisedEstimator):
         self.kl_weight, self.posterior = kl_weight, posterior
         self.optimizer, self.learning_rate = optimizer, learning_rate
         self.batch_size, self.max_epochs, self.n_estimators = batch_size, max_epochs, n_estimators
+        self.validation_fraction, self.patience, self.warm_start = validation_fraction, patience, warm_start
         self.device, self.random_state, self.verbose = device, random_state, verbose
 
     def _check_settings(self) -> None:
@@ -202,7 +210,7 @@ class NPNClassifier(ProbabilisticClassifier, SupervisedEstimator):
         self._learn_inputs(X, weight)
         return self._numbers(y), len(self.classes_)
 
-    def _targets_of_stream(self, y: Array) -> Array:
+    def _learnable_targets(self, y: Array) -> Array:
         return self._numbers(y)
 
     def _new_likelihood(self, replicas: tuple[int, ...]) -> Likelihood:

@@ -1,4 +1,4 @@
-"""How estimators learn: for how long, which networks, all or nothing, and what is told on the way."""
+"""How estimators learn: for how long, from which rows, which networks, and all or nothing."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from torchnpn.estimators.forward import rows_of
 from torchnpn.likelihoods import Likelihood
 from torchnpn.nn import Sequential, assemble_, member, replicas_of
 from torchnpn.priors import Prior
+from torchnpn.progress import Watch
 from torchnpn.training import ALONE, History, Ramp, Recipe, geometric_ramp, join, mean_history, train
 
 Array = NDArray[Any]
-Progress = Callable[[float], None]
 P = ParamSpec("P")
 E = TypeVar("E")
 _LEAST_EPOCHS = 10
@@ -104,30 +104,50 @@ def ramp(kl_weight: float | Array, least: Callable[[], float | Array]) -> Ramp:
     return beta
 
 
-def reporter(
-    name: str, epochs: int, progress: Progress | None, verbose: bool, k: int = 0, members: int = 1
-) -> Callable[[History], None] | None:
-    """What `train` calls after each epoch of the k-th of so many trainings, if anything.
+# From which rows -----------------------------------------------------------------------------------------------------
 
-    It calls `progress` with the share of all of them that is done, and if `verbose`, prints ten lines on the way.
+
+class HeldOutRows(NamedTuple):
+    """Rows that have been checked and only say when to stop."""
+
+    X: Any
+    y: Array
+    weight: Array | None
+    X_variance: Any
+
+
+class FitOptions(NamedTuple):
+    """What goes beside the rows through a fit."""
+
+    watch: Watch = Watch()
+    subsets: Any = None  # rows that each network may see
+    validation: HeldOutRows | None = None
+
+
+def split_for_patience(same: Array, share: float, seed: int, learnt: Array) -> tuple[Array, Array]:
+    """Numbers of the rows to learn from, and of those to hold out.
+
+    Args:
+        same: (rows,) a number for each row; rows with the same number stay together (`stacking.copies`).
+        share: To hold out.
+        seed: Of the draw.
+        learnt: Numbers of rows that are not to be held out.
     """
-    if progress is None and not verbose:
-        return None
-
-    def report(history: History) -> None:
-        done, last = len(history.epochs), history.last
-        if progress is not None:
-            progress((k + done / epochs) / members)
-        if verbose and (done % max(1, epochs // 10) == 0 or done == epochs):
-            which = "" if members == 1 else f"member {k + 1}/{members}, "
-            print(f"[{name}] {which}epoch {done}/{epochs}: loss {last.loss:.4f}, KL {last.kl:.4f}")
-
-    return report
+    numbers, which = np.unique(same, return_inverse=True)
+    free = np.random.default_rng(seed).permutation(np.setdiff1d(np.arange(len(numbers)), which[learnt]))
+    out = free[: max(1, round(share * len(numbers)))]
+    held_out = np.isin(which, out)
+    if not len(out) or (~held_out).sum() < 2:
+        raise ValueError(
+            f"patience holds out a share {share:g} of the rows, which leaves too few of {len(same)} to learn from. "
+            "Take patience=None, or more rows."
+        )
+    return np.flatnonzero(~held_out), np.flatnonzero(held_out)
 
 
-def part_of(progress: Progress, k: int, count: int) -> Progress:
-    """What the k-th of so many trainings calls, for a progress of all of them."""
-    return lambda share: progress((k + share) / count)
+def variance_of_rows(X_variance: Any, rows: Array, shape: tuple[int, ...]) -> Any:
+    """Measurement variances of some rows, if each has its own."""
+    return np.asarray(X_variance)[rows] if np.shape(X_variance) == shape else X_variance
 
 
 # Which networks ------------------------------------------------------------------------------------------------------
@@ -160,9 +180,10 @@ def train_members(
     data: tuple[Any, Any, Array | None],
     prior: Prior | None,
     recipe: Callable[[Member, int, int], Recipe],
-    report: Callable[[int, int], Callable[[History], None] | None] = lambda k, members: None,
+    report: Callable[[int, int], Callable[[History], Any] | None] = lambda k, members: None,
     subsets: Array | None = None,
     at_once: bool = False,
+    validation: tuple[Any, Any, Array | None] | None = None,
 ) -> History:
     """Train a network, or the members of an ensemble, on a CPU one by one; the mean of their histories.
 
@@ -177,6 +198,7 @@ def train_members(
         report: What is called after each epoch of the k-th of so many trainings.
         subsets: (members, n) numbers of the rows that each member may see.
         at_once: Whether members train at once on a CPU, too: a recipe may then have a number for each of them.
+        validation: Inputs, targets and perhaps weights of rows that are held out, for an early end.
     """
     network, likelihood, seed = whole
     network.to(device)
@@ -192,7 +214,8 @@ def train_members(
         if subsets is not None and together is None:
             x, y = rows_of(x, subsets[k]), y[subsets[k]]
         told: dict[str, Any] = {"subsets": together, "callback": report(k, len(every)), "device": device}
-        rows, how = (x, y) if weight is None else (x, y, weight), "alone" if spread.count > 1 else "auto"
+        rows, how = _of_train((x, y, weight)), "alone" if spread.count > 1 else "auto"
+        told["validation"] = None if validation is None else _of_train(validation)
         history = train(one.network, rows, one.likelihood, prior, recipe(one, k, len(every)), **told, strategy=how)
         return _Learnt(history, one.network.state_dict(), one.likelihood.state_dict())
 
@@ -207,6 +230,11 @@ def train_members(
     network.eval()
     likelihood.cpu()
     return mean_history([learnt[k].history for k in range(len(every))])
+
+
+def _of_train(rows: tuple[Any, Any, Array | None]) -> tuple[Any, ...]:
+    """The form of `train`."""
+    return rows[:2] if rows[2] is None else rows
 
 
 class _Learnt(NamedTuple):

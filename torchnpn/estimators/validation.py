@@ -187,12 +187,6 @@ def checked_subsets(subsets: Any, members: int, rows: int, weight: Array | None)
     return chosen.astype(np.int64)
 
 
-def check_progress(progress: Any) -> None:
-    """Raise unless `progress` can be called."""
-    if progress is not None and not callable(progress):
-        raise ValueError(f"progress expects a function of the share that is done, or None, got {short(progress)}.")
-
-
 def check_enough_rows(estimator: Any, X: Any, weight: Array | None) -> None:
     """Raise for fewer than two rows that count, and warn of fewer than ten."""
     rows = X.shape[0] if weight is None else int(np.count_nonzero(weight))
