@@ -10,7 +10,6 @@ import torch
 from numpy.typing import NDArray
 from sklearn.base import ClassifierMixin
 from sklearn.utils.class_weight import compute_sample_weight
-from sklearn.utils.multiclass import check_classification_targets
 
 from torchnpn.conformal import HeldOut, class_scores, class_sets, softened, temperature
 from torchnpn.estimators import calibration, state
@@ -18,7 +17,7 @@ from torchnpn.estimators.learning import all_or_nothing
 from torchnpn.estimators.predictive import ArrayVarianceParts, ClassPredictive
 from torchnpn.estimators.settings import check_class_weight, check_flag, short
 from torchnpn.estimators.supervised import SupervisedEstimator
-from torchnpn.estimators.targets import distinct_labels, places_among
+from torchnpn.estimators.targets import check_labels, distinct_labels, places_among
 from torchnpn.estimators.validation import checked_weight, real_numbers, score_weight
 from torchnpn.families import Distribution
 from torchnpn.io import checks
@@ -203,7 +202,7 @@ class NPNClassifier(ProbabilisticClassifier, SupervisedEstimator):
 
     def _begin(self, X: Any, y: Array, weight: Array | None, seen: int, classes: Any = None) -> tuple[Array, int]:
         found = distinct_labels(y)  # which says in words what cannot be sorted
-        check_classification_targets(y)
+        check_labels(y)
         self.classes_ = found if classes is None else distinct_labels(classes, "classes")
         if len(self.classes_) < 2:
             raise ValueError(f"A classifier expects at least two classes, got one class: {self.classes_.tolist()}.")

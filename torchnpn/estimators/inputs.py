@@ -9,7 +9,7 @@ import scipy.sparse
 import torch
 from numpy.typing import NDArray
 
-from torchnpn.estimators.missing import MOST_FEATURES, conditional, correlations
+from torchnpn.columns import MOST_FEATURES, conditional, correlations
 from torchnpn.io import checks
 from torchnpn.moments import Moments
 

@@ -172,8 +172,6 @@ distribution."""
 EXPERIMENT = Experiment(
     name="durations",
     title="Durations of which some had not ended",
-    place="beyond the paper",
-    data=(),
     minutes=5,
     cells=cells,
     section=section,
