@@ -29,8 +29,3 @@ __all__ = [
     "learn",
     "orders",
 ]
-
-# For other packages of torchnpn:
-from torchnpn.columns.missing import MOST_FEATURES as MOST_FEATURES
-from torchnpn.columns.missing import conditional as conditional
-from torchnpn.columns.missing import correlations as correlations

@@ -10,10 +10,11 @@ import torch
 from torchnpn import conformal
 from torchnpn.estimators import stacking
 from torchnpn.estimators.forward import outputs
-from torchnpn.estimators.learning import FitOptions, variance_of_rows
-from torchnpn.estimators.settings import seed_of, short
+from torchnpn.estimators.learning import FitOptions
 from torchnpn.families import Distribution
 from torchnpn.nn import replicas_of
+from torchnpn.rows import variance_of_rows
+from torchnpn.settings import seed_of, short
 
 if TYPE_CHECKING:
     from torchnpn.estimators.base import Array

@@ -19,37 +19,23 @@ from torchnpn.conformal import HeldOut
 from torchnpn.estimators import calibration, stacking
 from torchnpn.estimators.base import Array, NPNEstimator
 from torchnpn.estimators.forward import outputs
-from torchnpn.estimators.inputs import Inputs
-from torchnpn.estimators.learning import (
-    FitOptions,
-    HeldOutRows,
-    Member,
-    Plan,
-    all_or_nothing,
-    ramp,
-    split_for_patience,
-    variance_of_rows,
-)
-from torchnpn.estimators.settings import (
-    PROPER_SHARE,
-    check_choice,
-    check_count,
-    check_flag,
-    check_number,
-    seed_of,
-    short,
-)
-from torchnpn.estimators.targets import distinct_labels
-from torchnpn.estimators.validation import (
-    check_enough_rows,
-    checked_rows,
-    checked_subsets,
-    checked_weight,
-)
+from torchnpn.estimators.learning import FitOptions, Member, Plan, all_or_nothing, ramp
 from torchnpn.moments import Moments
 from torchnpn.nn import leading
 from torchnpn.priors import EmpiricalBayes
 from torchnpn.progress import Callback, Watch, watching
+from torchnpn.rows import (
+    HeldOutRows,
+    Inputs,
+    check_enough_rows,
+    checked_rows,
+    checked_subsets,
+    checked_weight,
+    distinct_labels,
+    split_for_patience,
+    variance_of_rows,
+)
+from torchnpn.settings import PROPER_SHARE, check_choice, check_count, check_flag, check_number, seed_of, short
 from torchnpn.training import RowStream, train
 
 _OF_A_NETWORK = (  # settings that describe one

@@ -9,8 +9,8 @@ from numpy.typing import NDArray
 from sklearn.utils.multiclass import check_classification_targets
 from torch.distributions import constraints
 
-from torchnpn.estimators.settings import short
 from torchnpn.likelihoods import Likelihood, Units
+from torchnpn.settings import short
 
 Array = NDArray[Any]
 _LARGEST, _SMALLEST = 1e130, 1e-130  # of targets and their spread: variances are float64 numbers yet
