@@ -12,6 +12,7 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 import scipy.sparse
+from support.commands import BARE, done, refused
 
 from torchnpn import NPNClassifier, NPNRegressor
 from torchnpn.tables import TableModel
@@ -161,8 +162,8 @@ TARGETS = {  # values, words of a regressor, of a classifier, and of a table mod
     "numbers and text": (every_other(1, "u"), "got text such as", None, SEVERAL),
     "objects of both": (np.array(every_other(1, "u"), dtype=object), "Give a frame", "can be sorted together", SEVERAL),
     "constant": (np.ones(N), None, "at least two classes", "the same in every row"),
-    "times": (np.array(DAYS, dtype="datetime64[s]"), "those since a first one", None, "too many for classes"),
-    "dates": ([day.date() for day in DAYS], "Give an array", "make labels text", "too many for classes"),
+    "times": (np.array(DAYS, dtype="datetime64[s]"), "those since a first one", None, "which are dates"),
+    "dates": ([day.date() for day in DAYS], "Give an array", "text or whole numbers", "which are dates"),
     "lengths of time": (pd.to_timedelta(np.arange(N), unit="h"), "such as days", None, "expected numbers or text"),
     "truth": (CLASSES == "u", None, None, None),
     "complex": (Y * 1j, "real and imaginary parts", "real and imaginary parts", "Unsupported numpy type"),
@@ -247,3 +248,30 @@ def test_odd_arrays_to_predict():
         (scipy.sparse.csr_matrix(np.ones((3, 1))), None),
     ):
         is_as_expected(lambda X=X: model.predict(X), words)
+
+
+FILES = {  # cells of a column, cells of the target, words of the command; None where it works
+    "numbers and text": (every_other("1.5", "x"), Y, None),
+    "infinite": (every_other("inf", "1"), Y, "Column 'c' holds an infinite number in row 1"),
+    "whole numbers beyond float64": (["1" + "0" * 400] * N, Y, None),
+    "nothing": ([""] * N, Y, None),
+    "lists": (["[1, 2]"] * N, Y, None),
+    "two ways of dates": (every_other("2024-01-01", "31.12.2024"), Y, None),
+    "a target that is missing": (CLASSES, [""] * N, "The target 'y' is missing in all 24 rows"),
+    "a constant target": (CLASSES, ["1"] * N, "The target 'y' is the same in every row"),
+    "an infinite target": (CLASSES, every_other("inf", "1"), "Column 'y' holds an infinite number in row 1"),
+    "a target of dates": (CLASSES, [str(day.date()) for day in DAYS], "which are dates"),
+    "a target of identifiers": (CLASSES, [f"id{i}" for i in range(N)], "too many for classes"),
+}
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_odd_cells_of_a_file(name, tmp_path):
+    cells, y, words = FILES[name]
+    GOOD.assign(c=cells, y=y).to_csv(tmp_path / "table.csv", index=False)
+    arguments = "fit", tmp_path / "table.csv", "-t", "y", "-o", tmp_path / "model.npn", *BARE
+    if words is None:
+        done(*arguments)
+        assert (tmp_path / "model.npn").is_file()
+    else:
+        assert words in refused(*arguments)
