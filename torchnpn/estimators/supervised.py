@@ -8,18 +8,20 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Protocol, Self
 
+import numpy as np
 import scipy.sparse
 import torch
 
 from torchnpn.conformal import HeldOut
 from torchnpn.estimators import calibration, stacking
 from torchnpn.estimators.base import Array, NPNEstimator
-from torchnpn.estimators.forward import outputs
+from torchnpn.estimators.forward import mean_square_slopes, outputs
 from torchnpn.estimators.learning import Member, Plan, Progress, all_or_nothing, part_of, ramp, reporter
 from torchnpn.moments import Moments
 from torchnpn.nn import leading
 from torchnpn.priors import EmpiricalBayes
 from torchnpn.rows import (
+    Beyond,
     Bins,
     Inputs,
     check_enough_rows,
@@ -59,6 +61,8 @@ class SupervisedEstimator(NPNEstimator):
     calibrate: str | None
     calibration_: HeldOut | None = None
     _kl_weights: tuple[float, ...]  # that are tried
+    _outputs_alike: bool = False  # whether they are logits of one target, rather than one for each target
+    _censored: bool = False  # whether the targets in hand are both ends of what is known
 
     @all_or_nothing
     def fit(
@@ -114,7 +118,7 @@ class SupervisedEstimator(NPNEstimator):
             raise ValueError("fit_stream learns one network: take calibrate=None, and not effort='best'.")
         check_progress(progress)
         X, y, weight = self._rows_of_stream(X, y, exposure, first=True)
-        self.calibration_ = self._mixing = self._bins = None
+        self.calibration_ = self._mixing = self._bins = self._beyond = self._largest = None
         _, targets = self._begin(X, y, weight, stream.count)
         self._start(stream.count, targets)
         network, likelihood = self.network_, self._observed(self.likelihood_)
@@ -152,7 +156,7 @@ class SupervisedEstimator(NPNEstimator):
         self, X: Any, y: Array, weight: Array | None, X_variance: Any, progress: Progress | None, subsets: Any
     ) -> None:
         """Learn from rows that have been checked."""
-        self._mixing = self._bins = None
+        self._mixing = self._bins = self._beyond = self._largest = None
         chosen = self._chooses(X, subsets)
         if chosen or self.calibrate == "cross":
             self._learn_mixture(X, y, weight, X_variance, progress, chosen)
@@ -165,6 +169,7 @@ class SupervisedEstimator(NPNEstimator):
         whole = Member(self.network_, self.likelihood_, self._seed)
         data = self._inputs(X, X_variance), t, weight
         self.history_ = self._train(whole, data, self._plan(seen), progress, self.kl_weight, rows)
+        self._know_largest(t, weight)
         self._rows_seen = seen if weight is None else float(weight.sum())
 
     def _checked(self, X: Any, y: Any, sample_weight: Any, reset: bool) -> tuple[Any, Array, Array | None]:
@@ -199,6 +204,9 @@ class SupervisedEstimator(NPNEstimator):
             kl_weight = repeated * tried.member_kl_weights if chosen else self.kl_weight
             parts.append(self._trained(tried, data, targets, same, kl_weight, told))
         self.network_, self.likelihood_, self._mixing = stacking.mixture(parts, weight, self._new_likelihood)
+        if chosen:
+            self._look_beyond(X, targets)
+        self._know_largest(t, weight)
         self._rows_seen = rows if weight is None else float(weight.sum())
 
     def _trained(
@@ -223,6 +231,21 @@ class SupervisedEstimator(NPNEstimator):
             observed = self._observed(whole.likelihood)
             logs = observed.log_prob(outputs(whole.network, x), torch.from_numpy(t))  # (members, rows)
         return stacking.Trained(tried, inputs, whole.network, whole.likelihood, folds.left_out(logs.numpy()))
+
+    def _look_beyond(self, X: Array, targets: int) -> None:
+        """Learn where predictions are beyond the rows that a mixture learnt from."""
+        assert self._mixing is not None
+        z, outputs = self.inputs_.standardised(X), self.likelihood_.outputs(targets)
+        parts = [slice(0, outputs)] if self._outputs_alike else [slice(k, k + 1) for k in range(targets)]
+        slope = mean_square_slopes(self.network_, self._bins, self._mixing.weights, z, parts)
+        self._beyond = Beyond.learn(z, np.repeat(slope, [part.stop - part.start for part in parts], axis=0))
+
+    def _know_largest(self, t: Array, weight: Array | None) -> None:
+        """Take note of the largest of the targets that networks were trained on, where it limits means."""
+        if self.likelihood_.limits_means and not self._censored:
+            known = np.asarray(t if weight is None else t[weight > 0], np.float64)[:, : self.likelihood_.targets]
+            self._largest = np.fmax.reduce([known.max(0), *([] if self._largest is None else [self._largest])])
+            self.likelihood_.know_largest(self._largest)
 
     def _one(self, rows: int) -> stacking.Candidates:
         """The networks that settings describe."""
@@ -277,3 +300,5 @@ class SupervisedEstimator(NPNEstimator):
         if self.calibrate is not None:
             raise ValueError(f"partial_fit goes with calibrate=None: no rows are held out, got {self.calibrate!r}.")
         super()._train_on(x, y, weight)
+        if self._largest is not None:
+            self._know_largest(y, weight)

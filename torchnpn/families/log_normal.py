@@ -117,6 +117,34 @@ class LogNormal(ExponentialFamily):
         return self.unchecked(self.m + torch.log(scale), self.s)
 
 
+@dataclass(frozen=True, eq=False)
+class LimitedLogNormal(LogNormal):
+    """A log-normal distribution whose mean is the limited expected value E min(x, c), as insurers call it.
+
+    The mean of a wide log-normal variable is made by amounts far above all that were ever seen, and may be absurd where
+    its density is good. Amounts above `c` count as `c` in the mean; the density and the variance are those of x.
+    """
+
+    c: Tensor  # > 0
+
+    domain = (checks.REAL, checks.POSITIVE, checks.POSITIVE)
+
+    @property
+    def moments(self) -> Moments:
+        """E min(x, c) = exp(m + s/2) Φ((log c - m - s)/√s) + c Φ((m - log c)/√s), and Var x."""
+        std, log_c = self.s.sqrt(), torch.log(self.c)
+        below = self.m + 0.5 * self.s + torch.special.log_ndtr((log_c - self.m - self.s) / std)
+        above = log_c + torch.special.log_ndtr((self.m - log_c) / std)
+        return Moments(saturating_exp(below) + saturating_exp(above), super().moments.variance)
+
+    def _numpy(self) -> list[Array]:
+        return LogNormal.unchecked(self.m, self.s)._numpy()
+
+    def scaled(self, shift: Tensor, scale: Tensor) -> Self:
+        free = LogNormal.unchecked(self.m, self.s).scaled(shift, scale)
+        return self.unchecked(free.m, free.s, self.c * scale)
+
+
 def saturating_exp(x: Tensor) -> Tensor:
     """e^x, at most about the largest number of the type, and with a gradient of zero there."""
     return torch.exp(clamped(x).clamp_max(math.log(torch.finfo(x.dtype).max) * (1 - 2 * torch.finfo(x.dtype).eps)))
