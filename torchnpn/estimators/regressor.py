@@ -134,6 +134,7 @@ class NPNRegressor(DistributionRegressor, SupervisedEstimator):
     family_: str  # the one named, or chosen
     families_: dict[str, float]  # what was compared: log-likelihood of a row left out, the mean, in nats
     exposure_: Exposure | None = None
+    _censored: bool = False  # whether the targets in hand are both ends of what is known
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

@@ -62,7 +62,6 @@ class SupervisedEstimator(NPNEstimator):
     calibration_: HeldOut | None = None
     _kl_weights: tuple[float, ...]  # that are tried
     _outputs_alike: bool = False  # whether they are logits of one target, rather than one for each target
-    _censored: bool = False  # whether the targets in hand are both ends of what is known
 
     @all_or_nothing
     def fit(
@@ -241,8 +240,11 @@ class SupervisedEstimator(NPNEstimator):
         self._beyond = Beyond.learn(z, np.repeat(slope, [part.stop - part.start for part in parts], axis=0))
 
     def _know_largest(self, t: Array, weight: Array | None) -> None:
-        """Take note of the largest of the targets that networks were trained on, where it limits means."""
-        if self.likelihood_.limits_means and not self._censored:
+        """Take note of the largest of the targets that networks were trained on, where it limits means.
+
+        The means of targets with an exposure stay in proportion to it, and of censored ones the largest are not known.
+        """
+        if self.likelihood_.limits_means and self._observed(self.likelihood_) is self.likelihood_:
             known = np.asarray(t if weight is None else t[weight > 0], np.float64)[:, : self.likelihood_.targets]
             self._largest = np.fmax.reduce([known.max(0), *([] if self._largest is None else [self._largest])])
             self.likelihood_.know_largest(self._largest)

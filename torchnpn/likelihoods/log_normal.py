@@ -18,7 +18,7 @@ from torchnpn.likelihoods.guards import LOG_MEAN, LOG_VARIANCE, narrowed, soft_c
 from torchnpn.likelihoods.targets import relative
 from torchnpn.moments import Moments
 
-_BEYOND = 1.0  # times the largest amount that was seen
+_BEYOND = 2.0  # times the largest amount that was seen: a mean far above has no rows to speak for it
 
 
 class LogNormalAmounts(Likelihood):
@@ -69,7 +69,7 @@ class LogNormalAmounts(Likelihood):
         return self.logarithm.outputs(targets)
 
     def know_largest(self, y: Array) -> None:
-        """Amounts beyond count as this one in predicted means."""
+        """Amounts above twice the largest count as that in predicted means."""
         self.largest = torch.from_numpy(_BEYOND * y)
 
     def predict(self, o: Moments) -> LogNormal:
