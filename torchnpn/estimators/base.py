@@ -38,7 +38,14 @@ from torchnpn.nn import (
 )
 from torchnpn.priors import EmpiricalBayes
 from torchnpn.progress import Watch
-from torchnpn.rows import Inputs, check_categorical, check_number_columns, checked_rows, checked_variance
+from torchnpn.rows import (
+    Beyond,
+    Inputs,
+    check_categorical,
+    check_number_columns,
+    checked_rows,
+    checked_variance,
+)
 from torchnpn.settings import (
     RATE,
     SHARE,
@@ -88,6 +95,8 @@ class NPNEstimator(StoredEstimator):
     _rows_seen: float
     _averages: list[dict[str, Any]]  # of the optimizer, between calls of partial_fit; one for each trainee
     _bins: Bins | None = None  # that stand beside the features
+    _beyond: Beyond | None = None  # where the rows were that a mixture learnt from
+    _largest: Array | None = None  # target in the training rows, in units, where it limits means
     _mixing: Mixing | None = None  # of networks of several shapes; None for networks of one shape that count the same
     _steps: int = 10_000  # of training, after which sets of every size have settled
     _most_epochs: int = 1_000
@@ -268,7 +277,12 @@ class NPNEstimator(StoredEstimator):
     def _latent(self, X: Any, X_variance: Any = None, modules: int | None = None) -> Moments:
         """Moments of the network's output, or that of its first modules, (*replicas, rows, outputs), in float64."""
         check_is_fitted(self, "network_")
-        return outputs(self.network_, self._inputs(checked_rows(self, X, reset=False), X_variance), modules)
+        return self._outputs(checked_rows(self, X, reset=False), X_variance, modules)
+
+    def _outputs(self, X: Any, X_variance: Any, modules: int | None = None) -> Moments:
+        """The same of rows that have been checked."""
+        o = outputs(self.network_, self._inputs(X, X_variance), modules)
+        return o if self._beyond is None else self._beyond.widened(o, self.inputs_.distances(X))
 
     def _inputs(self, X: Any, X_variance: Any) -> Any:  # (rows, features) -> (rows, inputs of the network)
         """Rows that have been checked, as the network takes them."""
@@ -310,6 +324,10 @@ class NPNEstimator(StoredEstimator):
             arrays |= {"weights": self._mixing.weights}
         if self._bins is not None:
             arrays |= self._bins.to_arrays()
+        if self._beyond is not None:
+            arrays |= self._beyond.to_arrays()
+        if self._largest is not None:
+            arrays |= {"largest": self._largest}
         for prefix, module in (("network.", self.network_), ("likelihood.", self.likelihood_)):
             arrays |= {prefix + name: value.detach().cpu() for name, value in module.state_dict().items()}
         return plain, {**arrays, **self._target_arrays()}
@@ -327,11 +345,16 @@ class NPNEstimator(StoredEstimator):
             model._mixing = Mixing.from_file(plain["mixture"], arrays)
         if "bins.feature" in arrays:
             model._bins = Bins.from_arrays(arrays, model._features)
+        if "beyond.least" in arrays:
+            model._beyond = Beyond.from_arrays(arrays, model._features)
         targets = model._read_target(plain, arrays)
         with torch.device("meta"):
             network, likelihood = model._empty(targets)
         model.network_ = state.load_module(network, arrays, "network.")
         model.likelihood_ = state.load_module(likelihood, arrays, "likelihood.")
+        if "largest" in arrays:
+            model._largest = checks.array("largest", arrays, (targets,))
+            model.likelihood_.know_largest(model._largest)
         state.check_complete(plain, arrays, model)
         return model
 

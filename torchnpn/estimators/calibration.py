@@ -9,7 +9,6 @@ import torch
 
 from torchnpn import conformal
 from torchnpn.estimators import stacking
-from torchnpn.estimators.forward import outputs
 from torchnpn.estimators.learning import FitOptions
 from torchnpn.families import Distribution
 from torchnpn.nn import replicas_of
@@ -56,7 +55,7 @@ def learn(
         model._learn(X, y, None, X_variance, options)
         part = stacking.Folds.draw(stacking.copies(X, y), 1, model._seed).fold
     with torch.no_grad():
-        model._hold_out(outputs(model.network_, model._inputs(X, X_variance)), y, part)
+        model._hold_out(model._outputs(X, X_variance), y, part)
 
 
 def parts(model: SupervisedEstimator, each: Distribution, count: int) -> tuple[Distribution, ...]:

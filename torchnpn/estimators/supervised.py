@@ -18,13 +18,14 @@ from torchnpn.columns import Bins
 from torchnpn.conformal import HeldOut
 from torchnpn.estimators import calibration, stacking
 from torchnpn.estimators.base import Array, NPNEstimator
-from torchnpn.estimators.forward import outputs
+from torchnpn.estimators.forward import mean_square_slopes, outputs
 from torchnpn.estimators.learning import FitOptions, Member, Plan, all_or_nothing, ramp
 from torchnpn.moments import Moments
 from torchnpn.nn import leading
 from torchnpn.priors import EmpiricalBayes
 from torchnpn.progress import Callback, Watch, watching
 from torchnpn.rows import (
+    Beyond,
     HeldOutRows,
     Inputs,
     check_enough_rows,
@@ -70,6 +71,7 @@ class SupervisedEstimator(NPNEstimator):
     _kl_weights: tuple[float, ...]  # that are tried
     classes_: Array
     n_outputs_: int
+    _outputs_alike: bool = False  # whether they are logits of one target, rather than one for each target
 
     @all_or_nothing
     def fit(
@@ -147,7 +149,7 @@ class SupervisedEstimator(NPNEstimator):
                 'and not effort="best".'
             )
         X, y, weight = self._rows_of_stream(X, y, exposure, first=True)
-        self.calibration_ = self._mixing = self._bins = None
+        self.calibration_ = self._mixing = self._bins = self._beyond = self._largest = None
         _, targets = self._begin(X, y, weight, stream.count)
         self._start(stream.count, targets)
         network, likelihood = self.network_, self._observed(self.likelihood_)
@@ -186,7 +188,7 @@ class SupervisedEstimator(NPNEstimator):
         """Learn from rows that have been checked."""
         chosen = self._chooses(X, options.subsets)
         if chosen or self.calibrate == "cross":
-            self._mixing = self._bins = None
+            self._mixing = self._bins = self._beyond = self._largest = None
             self._learn_mixture(X, y, weight, X_variance, options, chosen)
             return
         rows = checked_subsets(options.subsets, self.n_estimators or 1, X.shape[0], weight)
@@ -196,13 +198,14 @@ class SupervisedEstimator(NPNEstimator):
             self._start_from_before()
             t = self._learnable_targets(y)
         else:
-            self._mixing = self._bins = None
+            self._mixing = self._bins = self._beyond = self._largest = None
             t, targets = self._begin(X, y, weight, seen)
             self._start(seen, targets)
         whole = Member(self.network_, self.likelihood_, self._seed)
         data, validation = (self._inputs(X, X_variance), t, weight), self._learnable_validation(options)
         plan = self._plan(seen)
         self.history_ = self._train(whole, data, plan, options.watch, self.kl_weight, rows, validation=validation)
+        self._know_largest(t, weight)
         self._rows_seen = seen if weight is None else float(weight.sum())
 
     @property
@@ -269,6 +272,9 @@ class SupervisedEstimator(NPNEstimator):
             kl_weight = repeated * tried.member_kl_weights if chosen else self.kl_weight
             parts.append(self._trained(tried, data, targets, same, kl_weight, watch, validation))
         self.network_, self.likelihood_, self._mixing = stacking.mixture(parts, weight, self._new_likelihood)
+        if chosen:
+            self._look_beyond(X, targets)
+        self._know_largest(t, weight)
         self._rows_seen = rows if weight is None else float(weight.sum())
 
     def _trained(
@@ -296,6 +302,24 @@ class SupervisedEstimator(NPNEstimator):
             observed = self._observed(whole.likelihood)
             logs = observed.log_prob(outputs(whole.network, x), torch.from_numpy(t))  # (members, rows)
         return stacking.Trained(tried, inputs, whole.network, whole.likelihood, folds.left_out(logs.numpy()))
+
+    def _look_beyond(self, X: Array, targets: int) -> None:
+        """Learn where predictions are beyond the rows that a mixture learnt from."""
+        assert self._mixing is not None
+        z, outputs = self.inputs_.standardised(X), self.likelihood_.outputs(targets)
+        parts = [slice(0, outputs)] if self._outputs_alike else [slice(k, k + 1) for k in range(targets)]
+        slope = mean_square_slopes(self.network_, self._bins, self._mixing.weights, z, parts)
+        self._beyond = Beyond.learn(z, np.repeat(slope, [part.stop - part.start for part in parts], axis=0))
+
+    def _know_largest(self, t: Array, weight: Array | None) -> None:
+        """Take note of the largest of the targets that networks were trained on, where it limits means.
+
+        The means of targets with an exposure stay in proportion to it, and of censored ones the largest are not known.
+        """
+        if self.likelihood_.limits_means and self._observed(self.likelihood_) is self.likelihood_:
+            known = np.asarray(t if weight is None else t[weight > 0], np.float64)[:, : self.likelihood_.targets]
+            self._largest = np.fmax.reduce([known.max(0), *([] if self._largest is None else [self._largest])])
+            self.likelihood_.know_largest(self._largest)
 
     def _one(self, rows: int) -> stacking.Candidates:
         """The networks that settings describe."""
@@ -355,3 +379,5 @@ class SupervisedEstimator(NPNEstimator):
         if self.calibrate is not None:
             raise ValueError(f"partial_fit goes with calibrate=None: no rows are held out, got {self.calibrate!r}.")
         super()._train_on(x, y, weight)
+        if self._largest is not None:
+            self._know_largest(y, weight)

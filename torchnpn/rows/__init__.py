@@ -4,6 +4,7 @@ __all__: list[str] = []  # nothing for users
 
 # For other packages of torchnpn:
 from torchnpn.rows import validation as validation
+from torchnpn.rows.beyond import Beyond as Beyond
 from torchnpn.rows.encoding import check_categorical as check_categorical
 from torchnpn.rows.encoding import check_number_columns as check_number_columns
 from torchnpn.rows.held_out import HeldOutRows as HeldOutRows
