@@ -13,7 +13,7 @@ from support.device_cases import FEATURES, OUTPUTS, ROWS, dataset, network, norm
 from torchnpn import likelihoods, nn, priors
 from torchnpn._cuda import CapturedCall, SideStreams, captured
 from torchnpn.moments import Moments
-from torchnpn.training import constant, cosine
+from torchnpn.training import adadelta, constant, cosine
 from torchnpn.training.chain import TritonChainSteps
 from torchnpn.training.engine import device_engine
 from torchnpn.training.tape import TapeSteps, TorchUpdate
@@ -40,13 +40,14 @@ def textbook_kl(net, prior):
 
 
 def plain_training(net, likelihood, data, prior, settings, rate, radius, orders):
-    """One network in float64, batch by batch, with torch's Adam; the mean loss of each epoch."""
+    """One network in float64, batch by batch, with torch's optimizer; the mean loss of each epoch."""
     x, y, *weight = data
     x = Moments(*(None if t is None else t.double() for t in (x if isinstance(x, Moments) else Moments(x))))
     y = y if y.dtype == torch.int64 else y.double()
     weight = weight[0].double() if weight else torch.ones(ROWS, dtype=torch.float64)
     parameters = [*net.parameters(), *likelihood.parameters()]
-    optimizer = torch.optim.Adam(parameters, rate, betas=(0.9, 0.99), eps=1e-8)
+    adam = functools.partial(torch.optim.Adam, betas=(0.9, 0.99), eps=1e-8)
+    optimizer = (torch.optim.Adadelta if settings.optimizer is adadelta else adam)(parameters, rate)
     steps = math.ceil(ROWS / settings.batch_size)
     total = settings.epochs * steps
     falling = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, total)
@@ -132,6 +133,13 @@ CASES = {  # settings of the network and of the data; the prior; settings of the
         {"kind": "amounts", "variance": True, "weight": True},
         EMPIRICAL,
         {"epochs": 1, "adversarial": [0.5, 0.0]},
+    ),
+    "adadelta": ({}, {}, ISOTROPIC, {"optimizer": adadelta, "learning_rate": 1.0}),
+    "adadelta, tied, amounts, noise, replicas": (
+        {**TIED, "noise": True, "replicas": (2,)},
+        {"kind": "amounts"},
+        EMPIRICAL,
+        {"optimizer": adadelta, "learning_rate": 1.0, "scheduler": None},
     ),
     "many replicas": ({"replicas": (8,), "hidden": (3,)}, {}, EMPIRICAL, {"epochs": 1}),
 }

@@ -1,7 +1,7 @@
 """Operations of a training step of a Gaussian chain on a CUDA device, a dozen kernels a step (see `training.chain`).
 
-The same formulas as `kernels.cpu.linear`, `priors` and Adam, but a gradient of weights never reaches memory: the kernel
-that sums it goes on to the KL and to Adam. Between the layers only activations and their gradients are written.
+The same formulas as `kernels.cpu.linear`, `priors` and optimizer, but a gradient of weights never reaches memory: the
+kernel that sums it goes on to the KL and to the step. Between layers only activations and their gradients are written.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class TritonChain:
         hidden: Layers in order.
         heads: Layers side by side at the end; only the first of them forms the features.
         prior: Precision of an isotropic Gaussian, "empirical" for `priors.EmpiricalBayes`, or None.
-        adam: Decay of Adam's two averages, and its smallest divisor.
+        rule: Of the optimizer: see `kernels.step_`.
         precision: Of the products.
         labels: Of all rows, where the loss is that of `likelihoods.ScaledSoftmax`; else None.
         loss: Gradients by the outputs of all heads, for all other losses; its second argument says whether the step is
@@ -52,7 +52,7 @@ class TritonChain:
         hidden: Sequence[Layer],
         heads: Sequence[Layer],
         prior: float | str | None,
-        adam: tuple[float, float, float],
+        rule: tuple[str, float, float, float],
         precision: Precision,
         labels: Tensor | None,
         loss: Callable[[Sequence[Signal], bool], Sequence[Gradient]],
@@ -69,7 +69,7 @@ class TritonChain:
         self.weights = [
             layer.weights(one.W, one.b, True, i == 0 and variance is None, precision) for i, one in enumerate(layers)
         ]
-        self.adams = [update.new_adam(w, plan.schedule, plan.cursor, *adam) for w in self.weights]
+        self.optimizers = [update.new_optimizer(w, plan.schedule, plan.cursor, rule) for w in self.weights]
         self._penalties = [_penalty(i, w, prior) for i, w in enumerate(self.weights)]
         self._beside_first: list[tuple[Gradient, Signal]] = []  # of the other heads, in the step under way
 
@@ -124,15 +124,15 @@ class TritonChain:
         """New weights of layer i, or of all heads, beside what follows."""
         beside = self._beside_first if i == self.hidden else []
         for k, (own, entering) in enumerate([(g, a), *beside], i):
-            parts = self.weights[k], self.adams[k], self._penalties[k], self._precision
+            parts = self.weights[k], self.optimizers[k], self._penalties[k], self._precision
             self._beside(update.update_, own, entering, *parts)
 
     def averages(self) -> list[Sequence[Any]]:
-        """Of each layer, Adam's first and second averages of its tensors, in the order of `Layer`."""
+        """Of each layer, the optimizer's first and second averages of its tensors, in the order of `Layer`."""
         tied = (w.tied is not None for w in self.weights)
         return [
             [*one.W.split(2), *((one.r, one.c) if has else ()), *one.b.split(2)]
-            for one, has in zip(self.adams, tied, strict=True)
+            for one, has in zip(self.optimizers, tied, strict=True)
         ]
 
 
