@@ -134,6 +134,8 @@ CASES = {  # settings of the network and of the data; the prior; settings of the
         EMPIRICAL,
         {"epochs": 1, "adversarial": [0.5, 0.0]},
     ),
+    "sigmoids": ({"replicas": (2,)}, {"kind": "sigmoids"}, EMPIRICAL, {"epochs": 1}),
+    "sigmoids, tied": (TIED, {"kind": "sigmoids"}, None, {"epochs": 1}),
     "adadelta": ({}, {}, ISOTROPIC, {"optimizer": adadelta, "learning_rate": 1.0}),
     "adadelta, tied, amounts, noise, replicas": (
         {**TIED, "noise": True, "replicas": (2,)},
@@ -146,8 +148,8 @@ CASES = {  # settings of the network and of the data; the prior; settings of the
 
 
 def likelihood_for(shape, data, replicas=()):
-    if "kind" not in data:
-        return likelihoods.ScaledSoftmax(OUTPUTS)
+    if data.get("kind") != "amounts":
+        return (likelihoods.ScaledSigmoids if "kind" in data else likelihoods.ScaledSoftmax)(OUTPUTS)
     kind = likelihoods.HeteroscedasticGaussian if shape.get("noise") else likelihoods.GaussianNoise
     return kind(OUTPUTS, replicas=replicas)
 
@@ -209,13 +211,23 @@ WAYS = {  # constants of `layer` that lead through the other branches
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("posterior", ["mean_field", "tied"])
+@pytest.mark.parametrize(
+    ("posterior", "data"), [("mean_field", {}), ("mean_field", {"kind": "sigmoids"}), ("tied", {})], ids=str
+)
 @pytest.mark.parametrize("way", WAYS.values(), ids=WAYS)
-def test_every_way_through_a_fused_step_is_the_plain_loop(way, posterior, monkeypatch):
+def test_every_way_through_a_fused_step_is_the_plain_loop(way, posterior, data, monkeypatch):
     for name, value in way.items():
         monkeypatch.setattr(f"torchnpn.kernels.triton.{name}", value)
     shape = {"replicas": (2,), "hidden": (40,), "posterior": posterior}
-    check_case((shape, {}, EMPIRICAL, {"epochs": 1}), fused=True)
+    check_case((shape, data, EMPIRICAL, {"epochs": 1}), fused=True)
+
+
+@pytest.mark.parametrize("prior", [None, ISOTROPIC])
+def test_an_epoch_ends_without_a_copy_from_the_host(prior):
+    """A CUDA graph cannot hold one: what ends an epoch are tensors of the device."""
+    training = device_engine(network(), dataset(), likelihoods.ScaledSoftmax(OUTPUTS), prior, recipe())
+    training.epoch(0)
+    assert isinstance(training.stepper.divergence(), torch.Tensor)
 
 
 def test_an_activation_may_be_last():

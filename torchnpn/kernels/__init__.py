@@ -213,14 +213,12 @@ def step_(x: Tensor, gradient: Tensor, averages: Tensor, now: Tensor, rule: tupl
     "adam": a ← β₁ a + (1-β₁) g, b ← β₂ b + (1-β₂) g², x ← x - rate · a/(√b · correction + ε).
     "adadelta": b as above, d = √(a+ε)/√(b+ε) · g, a ← β₁ a + (1-β₁) d², x ← x - rate · d.
 
-    All that changes from step to step lies on the device, so that it can differ by replica and a graph can hold it.
-
     Args:
         x: The numbers, (replicas, …), or of any shape where there are none.
         gradient: Of the same shape.
         averages: (2, …): a and b.
-        now: (replicas, 3) or (1, 3), with the rate and the correction; Adam's rate is divided by 1 - β₁ᵗ, and its
-            correction is 1/√(1 - β₂ᵗ).
+        now: (replicas, 3) or (1, 3), on the device for a graph: the rate and the correction; Adam's rate is divided by
+            1 - β₁ᵗ, and its correction is 1/√(1 - β₂ᵗ).
         rule: One of the two names, β₁, β₂ and ε.
     """
     if x.is_cuda:

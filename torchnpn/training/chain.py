@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from torchnpn._cuda import SideStreams
 from torchnpn._torch import has_hooks
 from torchnpn.kernels import has_triton
-from torchnpn.likelihoods import LOG_VARIANCE, GaussianNoise, HeteroscedasticGaussian, ScaledSoftmax
+from torchnpn.likelihoods import LOG_VARIANCE, GaussianNoise, HeteroscedasticGaussian, ScaledSigmoids, ScaledSoftmax
 from torchnpn.moments import Moments
 from torchnpn.nn import ChainLayer, Linear, MeanAndNoise, RandomParameter, Sequential, chain_of
 from torchnpn.priors import EmpiricalBayes, IsotropicGaussian, Prior
@@ -157,12 +157,13 @@ class TritonChainSteps(ChainSteps):
             for layers in (chain.hidden, chain.heads)
         )
         plain, few = len(heads) == 1 and heads[0].activation == "none", heads[0].b[0].shape[-1] <= triton.MOST_CLASSES
-        labels = plan.rows.y if type(likelihood) is ScaledSoftmax and plain and few else None
+        of_classes = type(likelihood) in (ScaledSoftmax, ScaledSigmoids) and plain and few
+        labels, sigmoids = plan.rows.y if of_classes else None, type(likelihood) is ScaledSigmoids
         self.own = RuleUpdate([p for p in likelihood.parameters() if p.requires_grad], plan.now, rule)
         self.side = SideStreams(plan.device)
         self.operations = self.chain = triton.TritonChain(
             (x.mean, x.variance), plan, chain.dropout, hidden, heads, prior_setting(prior),
-            rule, self.precision, labels, self._loss, self.side,
+            rule, self.precision, labels, sigmoids, self._loss, self.side,
         )  # fmt: skip
         self.radius = radius_per_replica(recipe.adversarial, plan.replicas, x.mean)
         self.update = Update(self.side.join, self._averages, words_of(rule))  # the kernels of the chain take the step

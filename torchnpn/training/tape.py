@@ -155,8 +155,8 @@ class Steps:
         raise NotImplementedError(f"{type(self).__name__} has no gradient of its own.")
 
     def divergence(self) -> Tensor | float:
-        """The KL as it is now, the mean over replicas."""
-        return 0.0 if self.prior is None else kl(self.model, self.prior).mean()
+        """The KL as it is now, the mean over replicas; on the device: a CUDA graph holds no copy from the host."""
+        return torch.zeros((), device=self.plan.device) if self.prior is None else kl(self.model, self.prior).mean()
 
     def release(self) -> None:
         """Give modules their own memory back, where it was borrowed."""

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from torchnpn.kernels.triton import layer, update
 from torchnpn.kernels.triton.signals import Activation, Drop, Forward, Gradient, Precision, Signal, Weights
-from torchnpn.kernels.triton.step import gather, softmax_layer
+from torchnpn.kernels.triton.step import class_layer, gather
 
 
 class Layer(NamedTuple):
@@ -38,7 +38,8 @@ class TritonChain:
         prior: Precision of an isotropic Gaussian, "empirical" for `priors.EmpiricalBayes`, or None.
         rule: Of the optimizer: see `kernels.step_`.
         precision: Of the products.
-        labels: Of all rows, where the loss is that of `likelihoods.ScaledSoftmax`; else None.
+        labels: Of all rows, where the loss is that of `likelihoods.ScaledSoftmax` or `ScaledSigmoids`; else None.
+        sigmoids: Whether it is the latter.
         loss: Gradients by the outputs of all heads, for all other losses; its second argument says whether the step is
             a learning one, in which the likelihood's own parameters take theirs.
         beside: Calls a function with its arguments on a stream of its own.
@@ -55,12 +56,14 @@ class TritonChain:
         rule: tuple[str, float, float, float],
         precision: Precision,
         labels: Tensor | None,
+        sigmoids: bool,
         loss: Callable[[Sequence[Signal], bool], Sequence[Gradient]],
         beside: Callable[..., None],
     ) -> None:
         mean, variance = x
         self._x = mean.contiguous()[None], None if variance is None else variance.expand_as(mean).contiguous()[None]
-        self._plan, self._precision, self._labels, self._loss, self._beside = plan, precision, labels, loss, beside
+        self._plan, self._precision, self._labels, self._sigmoids = plan, precision, labels, sigmoids
+        self._loss, self._beside = loss, beside
         self._not_following = torch.zeros_like(plan.following)
         self.hidden, layers = len(hidden), [*hidden, *heads]
         rates = [dropout, *(one.dropout for one in layers)]
@@ -97,7 +100,7 @@ class TritonChain:
         heads, act, precision = self.weights[self.hidden :], self._acts[-1], self._precision
         if self._labels is not None:
             following = self._plan.following if learning else self._not_following
-            return softmax_layer(a, heads[0], self._labels[None], self._plan, following, precision)
+            return class_layer(a, heads[0], self._labels[None], self._plan, following, precision, self._sigmoids)
         inputs = [a, *(layer.retied(a, w) for w in heads[1:])]
         outputs = [layer.forward(a, w, act, precision=precision) for a, w in zip(inputs, heads, strict=True)]
         found = []

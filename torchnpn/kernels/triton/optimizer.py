@@ -15,13 +15,12 @@ def step_(x: Tensor, gradient: Tensor, averages: Tensor, now: Tensor, rule: tupl
     """See `kernels.step_`; `x` and `averages` are contiguous."""
     replicas = len(now)
     size = x.numel() // replicas
-    step_kernel[(triton.cdiv(size, _BLOCK), replicas)](
-        x, gradient.contiguous(), averages, now, size, **constants(rule), BLOCK=_BLOCK
-    )
+    places = x, gradient.contiguous(), averages, now, size
+    step_kernel[(triton.cdiv(size, _BLOCK), replicas)](*places, **constants(rule), BLOCK=_BLOCK)
 
 
 def constants(rule: tuple[str, float, float, float]) -> dict[str, object]:
-    """A rule as kernels take it."""
+    """For kernels."""
     return dict(zip(("KIND", "B1", "B2", "EPSILON"), rule, strict=True))
 
 
