@@ -20,8 +20,8 @@ from torchnpn import (
     NPNRegressor,
 )
 from torchnpn.estimators.forward import in_float64
-from torchnpn.estimators.inputs import Inputs
 from torchnpn.nn import check_network_size
+from torchnpn.rows.inputs import Inputs
 from torchnpn.training import resolve_device
 
 RNG = np.random.default_rng(0)

@@ -12,8 +12,8 @@ from scipy import optimize, stats
 
 import torchnpn as npn
 from torchnpn import Moments, NPNClassifier, NPNRegressor
+from torchnpn.columns import Bins
 from torchnpn.estimators import stacking
-from torchnpn.estimators.bins import Bins
 from torchnpn.nn import replicas_of
 
 RNG = np.random.default_rng(0)

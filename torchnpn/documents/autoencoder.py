@@ -12,6 +12,7 @@ from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 from torch.optim import Optimizer
 
+from torchnpn import settings
 from torchnpn.documents import joint
 from torchnpn.documents.architecture import Architecture
 from torchnpn.documents.counts import Counts, checked_counts, word_means
@@ -20,22 +21,13 @@ from torchnpn.documents.layers import WordLinear
 from torchnpn.documents.schedule import adam_with_own_rates, warm_cosine
 from torchnpn.documents.settings import FAMILIES, check_settings
 from torchnpn.documents.start import linear_layers
-from torchnpn.estimators import (
-    ArrayMoments,
-    Progress,
-    all_or_nothing,
-    decoded,
-    in_float64,
-    reporter,
-    settings,
-    state,
-    validation,
-)
+from torchnpn.estimators import ArrayMoments, Progress, all_or_nothing, decoded, in_float64, reporter, state
 from torchnpn.io import StoredEstimator, checks
 from torchnpn.likelihoods import Likelihood
 from torchnpn.moments import Moments
 from torchnpn.nn import Sequential, check_network_size
 from torchnpn.priors import EmpiricalBayes, IsotropicGaussian, Prior
+from torchnpn.rows import validation
 from torchnpn.sparse import SparseBatch, SparseRows
 from torchnpn.training import OPTIMIZERS, History, Recipe, constant, train
 

@@ -14,18 +14,18 @@ from sklearn.utils.validation import check_array, check_is_fitted
 
 from torchnpn.estimators.base import NPNEstimator
 from torchnpn.estimators.forward import in_float64
-from torchnpn.estimators.inputs import Inputs
 from torchnpn.estimators.learning import Member, Progress, all_or_nothing
 from torchnpn.estimators.predictive import ArrayMoments
-from torchnpn.estimators.settings import check_hidden
-from torchnpn.estimators.validation import (
+from torchnpn.likelihoods import GaussianNoise, Likelihood
+from torchnpn.rows import (
+    Inputs,
     check_enough_rows,
     check_progress,
     checked_rows,
     checked_weight,
     real_numbers,
 )
-from torchnpn.likelihoods import GaussianNoise, Likelihood
+from torchnpn.settings import check_hidden
 
 Array = NDArray[Any]
 

@@ -15,26 +15,11 @@ from sklearn.utils.validation import check_is_fitted
 from torch import Tensor
 from torch.optim import Optimizer
 
-from torchnpn.columns import Columns
+from torchnpn.columns import Bins, Columns
 from torchnpn.estimators import state
-from torchnpn.estimators.bins import Bins
-from torchnpn.estimators.encoding import check_categorical, check_number_columns
 from torchnpn.estimators.forward import outputs
-from torchnpn.estimators.inputs import Inputs
 from torchnpn.estimators.learning import Member, Plan, Progress, new_network, ramp, reporter, train_members
-from torchnpn.estimators.settings import (
-    RATE,
-    SHARE,
-    WEIGHT,
-    check_choice,
-    check_count,
-    check_hidden,
-    check_number,
-    check_verbose,
-    seed_of,
-)
 from torchnpn.estimators.stacking import Mixing
-from torchnpn.estimators.validation import checked_rows, checked_variance
 from torchnpn.families import Distribution
 from torchnpn.io import StoredEstimator, checks
 from torchnpn.likelihoods import Likelihood, VarianceParts, mixed, mixture_parts
@@ -52,6 +37,18 @@ from torchnpn.nn import (
     replicas_of,
 )
 from torchnpn.priors import EmpiricalBayes
+from torchnpn.rows import Inputs, check_categorical, check_number_columns, checked_rows, checked_variance
+from torchnpn.settings import (
+    RATE,
+    SHARE,
+    WEIGHT,
+    check_choice,
+    check_count,
+    check_hidden,
+    check_number,
+    check_verbose,
+    seed_of,
+)
 from torchnpn.training import OPTIMIZERS, History, Recipe, constant, join, resolve_device, why_not_numpy
 
 Array = NDArray[Any]

@@ -10,9 +10,9 @@ import torch
 from torchnpn import conformal
 from torchnpn.estimators import stacking
 from torchnpn.estimators.forward import outputs
-from torchnpn.estimators.settings import seed_of, short
 from torchnpn.families import Distribution
 from torchnpn.nn import replicas_of
+from torchnpn.settings import seed_of, short
 
 if TYPE_CHECKING:
     from torchnpn.estimators.base import Array

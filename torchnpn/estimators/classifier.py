@@ -16,14 +16,13 @@ from torchnpn.conformal import HeldOut, class_scores, class_sets, softened, temp
 from torchnpn.estimators import calibration, state
 from torchnpn.estimators.learning import all_or_nothing
 from torchnpn.estimators.predictive import ArrayVarianceParts, ClassPredictive
-from torchnpn.estimators.settings import check_class_weight, check_flag, short
 from torchnpn.estimators.supervised import SupervisedEstimator
-from torchnpn.estimators.targets import distinct_labels, places_among
-from torchnpn.estimators.validation import checked_weight, real_numbers, score_weight
 from torchnpn.families import Distribution
 from torchnpn.io import checks
 from torchnpn.likelihoods import Likelihood, OrderedClasses, ScaledSoftmax
 from torchnpn.moments import Moments
+from torchnpn.rows import checked_weight, distinct_labels, places_among, real_numbers, score_weight
+from torchnpn.settings import check_class_weight, check_flag, short
 
 Array = NDArray[Any]
 _LEAST = np.finfo(np.float64).tiny

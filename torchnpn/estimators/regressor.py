@@ -16,14 +16,14 @@ from torchnpn.estimators import calibration, censored, comparison
 from torchnpn.estimators.exposure import Exposure, check_link, checked_exposure, rates, split_exposure
 from torchnpn.estimators.learning import Member, Plan, Progress, all_or_nothing, regression_steps, regression_units
 from torchnpn.estimators.predictive import ArrayMoments, ArrayVarianceParts, DistributionRegressor, Predictive
-from torchnpn.estimators.settings import check_choice
 from torchnpn.estimators.supervised import SupervisedEstimator
-from torchnpn.estimators.targets import check_size, check_units, in_network_units
 from torchnpn.families import Distribution
 from torchnpn.io import checks
 from torchnpn.likelihoods import BY_NAME, Censored, Exposed, Likelihood, Units, with_offset
 from torchnpn.moments import Moments
 from torchnpn.nn import Linear, MeanAndNoise, replicas_of
+from torchnpn.rows import check_size, check_units, in_network_units
+from torchnpn.settings import check_choice
 
 Array = NDArray[Any]
 

@@ -16,10 +16,10 @@ import scipy.sparse
 import torch
 from numpy.typing import NDArray
 
-from torchnpn.estimators.settings import check_hidden
 from torchnpn.io import checks
 from torchnpn.likelihoods import Likelihood
 from torchnpn.nn import Ensemble, Sequential, with_members
+from torchnpn.settings import check_hidden
 
 Array = NDArray[Any]
 FOLDS = 5

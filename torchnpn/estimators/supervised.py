@@ -11,24 +11,24 @@ from typing import Any, Protocol, Self
 import scipy.sparse
 import torch
 
+from torchnpn.columns import Bins
 from torchnpn.conformal import HeldOut
 from torchnpn.estimators import calibration, stacking
 from torchnpn.estimators.base import Array, NPNEstimator
-from torchnpn.estimators.bins import Bins
 from torchnpn.estimators.forward import outputs
-from torchnpn.estimators.inputs import Inputs
 from torchnpn.estimators.learning import Member, Plan, Progress, all_or_nothing, part_of, ramp, reporter
-from torchnpn.estimators.settings import check_choice, short
-from torchnpn.estimators.validation import (
+from torchnpn.moments import Moments
+from torchnpn.nn import leading
+from torchnpn.priors import EmpiricalBayes
+from torchnpn.rows import (
+    Inputs,
     check_enough_rows,
     check_progress,
     checked_rows,
     checked_subsets,
     checked_weight,
 )
-from torchnpn.moments import Moments
-from torchnpn.nn import leading
-from torchnpn.priors import EmpiricalBayes
+from torchnpn.settings import check_choice, short
 from torchnpn.training import RowStream, train
 
 _OF_A_NETWORK = (  # settings that describe one

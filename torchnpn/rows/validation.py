@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 from sklearn.utils.validation import _check_sample_weight, validate_data
 
 from torchnpn.columns import Encoded, is_missing
-from torchnpn.estimators.encoding import encoded
-from torchnpn.estimators.settings import short
+from torchnpn.rows.encoding import encoded
+from torchnpn.settings import short
 
 Array = NDArray[Any]
 _FEW = 10  # rows, below which there is a warning

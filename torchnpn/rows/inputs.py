@@ -9,9 +9,9 @@ import scipy.sparse
 import torch
 from numpy.typing import NDArray
 
-from torchnpn.estimators.missing import MOST_FEATURES, conditional, correlations
 from torchnpn.io import checks
 from torchnpn.moments import Moments
+from torchnpn.rows.missing import MOST_FEATURES, conditional, correlations
 
 Array = NDArray[Any]
 _CHUNK = 65_536  # rows that are float64 at a time
