@@ -1,4 +1,4 @@
-"""What docs/cluster.md shows of the records of big_folder.py, kill_workers.py and scoring.py, and its plan on paper.
+"""What docs/cluster.md shows of records (big_folder, kill_workers, scoring, nccl), and its plan on paper.
 
 `python benchmarks/cluster_page.py` writes it into the page.
 """
@@ -88,6 +88,18 @@ def scoring(record: dict[str, Any]) -> str:
     return summaries.table(["", "version", "largest difference from `predict`"], rows, words=1)
 
 
+def nccl(record: dict[str, Any]) -> str:
+    """How far the losses with NCCL are from those of a plain training."""
+    curves = record["curves"]
+    most = max(curve["largest relative difference"] for curve in curves.values())
+    count = "one process" if record["processes"] == 1 else f"{record['processes']} processes"
+    where = f"{record['device']}, torch {record['torch']}, NCCL {record['NCCL']}, {count}"
+    return (
+        f"On a GPU ({where}) the sum by NCCL lies inside the recorded step: the losses of {len(curves)} networks "
+        f"differ from those of a plain training by {most:.0e} at most."
+    )
+
+
 class Plan:
     """One pass over a table by many processes, from what one process was measured to do."""
 
@@ -155,6 +167,7 @@ def with_tables(page: str) -> str:
     page = summaries.with_table(page, "big_folder.py", folders(folder))
     page = summaries.with_table(page, "kill_workers.py", kills(recorded("kill_workers")))
     page = summaries.with_table(page, "scoring.py", scoring(recorded("scoring")))
+    page = summaries.with_table(page, "nccl.py", nccl(recorded("nccl")))
     return summaries.with_table(page, "cluster_page.py", plan(folder, recorded("step_cuda")))
 
 

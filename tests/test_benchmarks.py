@@ -290,7 +290,7 @@ def test_layers_of_the_study_of_kernels(activation, point):
 
 def test_floor_of_a_step():
     """784-800-800-10 with 128 rows: 1,275,200 weights, 48 bytes each; products counted by hand."""
-    least = gpu_profile.floor((784, 800, 800, 10), 128, 20)
+    least = gpu_profile.floor(gpu_profile.CASES["20 replicas"])
     assert least["bytes_us"] == pytest.approx(20 * 48 * 1_275_200 / 4.3e6)
     mean = 2 * 128 * (2 * 784 * 800 + 3 * 800 * 800 + 3 * 800 * 10)
     variance = 2 * 128 * (2 * 784 * 800 + 6 * 800 * 800 + 6 * 800 * 10)

@@ -47,6 +47,16 @@ def calls(monkeypatch):
 
 
 SIZES = [6, 9, 8, 3]
+
+
+def noisy_head(**settings):
+    """Whose second layer does not give zeros, as a new one does."""
+    head = nn.MeanAndNoise(8, 2, generator=seeded(), **settings)
+    with torch.no_grad():
+        head.noise.weight.free[0].normal_(generator=seeded(3))
+    return head
+
+
 NETWORKS = {
     "relu": nn.mlp(SIZES, generator=seeded()),
     "tanh": nn.mlp(SIZES, activation="tanh", generator=seeded()),
@@ -54,6 +64,9 @@ NETWORKS = {
     "dropout on the inputs": nn.Sequential(nn.Dropout(0.3), nn.Linear(6, 4, generator=seeded()), nn.Tanh()),
     "replicas": nn.mlp(SIZES, replicas=(2,), generator=seeded()),
     "tied": nn.mlp(SIZES, posterior="tied", replicas=(2,), generator=seeded()),
+    "mean and noise": nn.Sequential(*nn.mlp(SIZES[:3], generator=seeded()), nn.ReLU(), noisy_head()),
+    "tied mean and noise": nn.Sequential(nn.Linear(6, 8, generator=seeded()), nn.ReLU(), noisy_head(posterior="tied")),
+    "mean and noise alone": nn.Sequential(nn.MeanAndNoise(6, 2, posterior="tied", generator=seeded())),
     "two dimensions of replicas": nn.mlp([6, 4, 2], replicas=(2, 2), generator=seeded()),
 }
 OTHERS = {  # no chain of Gaussian layers: layer by layer, where there is a kernel
@@ -79,7 +92,7 @@ def double(a):
 @pytest.mark.parametrize("name", NETWORKS)
 def test_a_prediction_in_one_go_is_that_of_the_maps(name, random, as_on_cuda, calls):
     net = copy.deepcopy(NETWORKS[name]).eval()
-    replicas = next(module.replicas for module in net if isinstance(module, nn.Linear))
+    replicas = next(module.replicas for module in net if isinstance(module, nn.Linear | nn.MeanAndNoise))
     for a in (inputs(random), inputs(random, replicas)):  # shared by all replicas, and one for each
         with torch.no_grad():
             got, want = net(a), copy.deepcopy(net).double()(double(a))

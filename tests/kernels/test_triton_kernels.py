@@ -25,7 +25,7 @@ from torchnpn.kernels.triton.layer import (
     signal,
     weights,
 )
-from torchnpn.kernels.triton.signals import FAST, FULL, Activation, Drop, Gradient
+from torchnpn.kernels.triton.signals import FAST, FULL, Activation, Drop, Gradient, pad
 from torchnpn.maps import sigmoids
 
 
@@ -349,7 +349,7 @@ def test_the_backward_pass_draws_the_mask_of_the_forward_pass(large):
     w = weights(parameters[:2], parameters[2:], True, False, FULL)
     fill_pair_(w)
     a = signal(below.a.m, below.a.s, w, FULL)
-    g = Gradient(normal(REPLICAS, ROWS, 6, seed=40), normal(REPLICAS, ROWS, 6, seed=41))
+    g = Gradient(*(pad(normal(REPLICAS, ROWS, 6, seed=seed)) for seed in (40, 41)))
     by_o = input_gradient(g, a, w, below, act, drop, FULL)
     by_a = input_gradient(g, a, w, precision=FULL)
     want = activation_gradient(below.o_m, below.o_s, by_a.m * scale, by_a.s * scale**2, act)

@@ -15,10 +15,10 @@ from sklearn.utils.validation import check_is_fitted
 from torch import Tensor
 from torch.optim import Optimizer
 
-from torchnpn.columns import Columns
+from torchnpn.columns import Bins, Columns
 from torchnpn.estimators import state
 from torchnpn.estimators.forward import outputs
-from torchnpn.estimators.learning import Member, Plan, Progress, new_network, ramp, reporter, train_members
+from torchnpn.estimators.learning import Member, Plan, new_network, ramp, train_members
 from torchnpn.estimators.stacking import Mixing
 from torchnpn.families import Distribution
 from torchnpn.io import StoredEstimator, checks
@@ -37,7 +37,15 @@ from torchnpn.nn import (
     replicas_of,
 )
 from torchnpn.priors import EmpiricalBayes
-from torchnpn.rows import Beyond, Bins, Inputs, check_categorical, check_number_columns, checked_rows, checked_variance
+from torchnpn.progress import Watch
+from torchnpn.rows import (
+    Beyond,
+    Inputs,
+    check_categorical,
+    check_number_columns,
+    checked_rows,
+    checked_variance,
+)
 from torchnpn.settings import (
     RATE,
     SHARE,
@@ -71,6 +79,7 @@ class NPNEstimator(StoredEstimator):
     batch_size: int | None
     max_epochs: int | None
     n_estimators: int | None = None
+    patience: int | None = None
     device: str
     random_state: Any
     verbose: int
@@ -187,21 +196,23 @@ class NPNEstimator(StoredEstimator):
         whole: Member,
         data: tuple[Any, Any, Array | None],
         plan: Plan,
-        progress: Progress | None,
+        watch: Watch,
         kl_weight: float | Array,
         subsets: Array | None = None,
         learning_rate: float | None = None,
+        validation: tuple[Any, Any, Array | None] | None = None,
     ) -> History:
-        """All epochs, from the start; with one weight of the KL, or one for each of the networks."""
+        """From the start, until rows held out get no better; with one weight of the KL, or one for each network."""
         rate = self.learning_rate if learning_rate is None else learning_rate
 
         def recipe(trained: Member, k: int, count: int) -> Recipe:
             beta = ramp(kl_weight, partial(self._least_kl, trained.likelihood))
-            return self._recipe(plan, trained.seed, kl_weight=beta, learning_rate=rate)
+            patience = None if validation is None else self.patience
+            return self._recipe(plan, trained.seed, kl_weight=beta, learning_rate=rate, patience=patience)
 
-        report = partial(reporter, type(self).__name__, plan.epochs, progress, bool(self.verbose))
+        report = partial(watch.training, plan.epochs)
         prior = EmpiricalBayes() if np.any(kl_weight) else None
-        return self._train_members(whole, data, prior, recipe, report, subsets, np.ndim(kl_weight) > 0)
+        return self._train_members(whole, data, prior, recipe, report, subsets, np.ndim(kl_weight) > 0, validation)
 
     def _train_on(self, x: Any, y: Any, weight: Array | None) -> None:
         """One pass over more rows, from where the weights are; the KL counts once over all rows seen."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 from weakref import WeakKeyDictionary
 
 import numpy as np
@@ -13,10 +13,11 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from torchnpn._torch import version
+from torchnpn.columns import Bins
 from torchnpn.moments import Moments
 from torchnpn.nn import Ensemble, Sequential
-from torchnpn.rows import Bins
 
+N = TypeVar("N", Sequential, Ensemble)
 _CHUNK = 8192  # rows that pass through the network at a time
 _ROWS = 500  # that slopes are learnt from
 
@@ -25,14 +26,14 @@ class _Copy(NamedTuple):
     """A network in float64, and the addresses and versions of the parameters it was made from."""
 
     state: tuple[int, ...]
-    network: Sequential
+    network: Any
     parameters: list[Tensor]  # while these live, no other tensor can come to lie at their addresses
 
 
 _copies: WeakKeyDictionary[Any, _Copy] = WeakKeyDictionary()  # beside the networks: never pickled nor copied with them
 
 
-def in_float64(network: Sequential) -> Sequential:
+def in_float64(network: N) -> N:
     """A copy of a network in float64, in evaluation mode: made once, and again when a parameter has changed.
 
     A network that is not on a CPU is returned as it is. torch does not count changes through `.data`; estimators make a
@@ -44,9 +45,10 @@ def in_float64(network: Sequential) -> Sequential:
     now = tuple(number for p in parameters for number in (p.data_ptr(), version(p)))
     found = _copies.get(network)
     if found is None or found.state != now:
-        precise = copy.deepcopy(network).double().eval()
-        found = _copies[network] = _Copy(now, precise, [p.detach() for p in parameters])
-    return found.network
+        copied = copy.deepcopy(network).double().eval()
+        found = _copies[network] = _Copy(now, copied, [p.detach() for p in parameters])
+    precise: N = found.network
+    return precise
 
 
 @torch.no_grad()

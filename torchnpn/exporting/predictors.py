@@ -99,8 +99,17 @@ def predictor(model: Any, options: Options) -> Predictor:
             return build(model, options)
     raise TypeError(
         f"export expects an NPNRegressor, an NPNClassifier, a TableModel (a file that npn fit wrote) or a network of "
-        f"npn.nn, got a {type(model).__name__}."
+        f"npn.nn, got a {type(model).__name__}.{_instead(model)}"
     )
+
+
+def _instead(model: Any) -> str:
+    """What of another model can be exported."""
+    if isinstance(getattr(model, "network_", None), nn.Module):
+        return " Its network can be exported, export(model.network_, …), which takes inputs that are scaled already."
+    if hasattr(model, "steps"):
+        return " Export the last step of a pipeline, model[-1], and give it what the steps before it make."
+    return ""
 
 
 def _of_estimator(model: NPNRegressor | NPNClassifier, options: Options) -> Predictor:

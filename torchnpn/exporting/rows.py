@@ -14,9 +14,9 @@ import torch
 from torch import Tensor, nn
 
 from torchnpn import maps
-from torchnpn.columns import Category, Column, Date
+from torchnpn.columns import Bins, Category, Column, Date
 from torchnpn.moments import Moments
-from torchnpn.rows import Beyond, Bins, Inputs
+from torchnpn.rows import Beyond, Inputs
 
 _DAY, _YEAR, _ERA = 86_400.0, 365.2425, 146_097.0  # seconds, days, days of 400 years
 _LARGEST_ERROR, _LARGEST_DISTANCE, _WIDTHS = 10.0, 10.0, 10.0  # as in `rows.inputs` and `rows.beyond`

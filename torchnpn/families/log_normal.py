@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import torch
@@ -36,7 +36,7 @@ class LogNormal(ExponentialFamily):
     m: Tensor  # mean of log x
     s: Tensor  # variance of log x > 0
 
-    domain = (checks.REAL, checks.POSITIVE)
+    domain: ClassVar[tuple[checks.Domain, ...]] = (checks.REAL, checks.POSITIVE)
     support = constraints.positive
 
     @property

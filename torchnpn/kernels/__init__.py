@@ -96,17 +96,20 @@ def layer_with_activation(
     return _by_triton(a, W, b, activation, constants, log_std)  # type: ignore[arg-type]
 
 
-def network(a: Moments, layers: Sequence[tuple[Random, Random, str]]) -> Moments | None:
+def network(
+    a: Moments, layers: Sequence[tuple[Random, Random, str]], beside: Sequence[tuple[Random, Random, str]] = ()
+) -> Moments | None:
     """All layers of a Gaussian network, without gradients; None where there are no kernels for it.
 
     Args:
         a: Input.
         layers: Weight, bias and activation of each. What the kernels make of the weights is cached with them.
+        beside: Others that take what the last of them takes; their outputs stand after its own.
     """
     if choose.why_not_triton_linear(a, layers[0][0].free, layers[0][1].free) is not None:
         return None
     triton = _triton()
-    return triton.linear.network(a, layers, triton.PRECISIONS[current()])  # type: ignore[no-any-return]
+    return triton.linear.network(a, layers, triton.PRECISIONS[current()], beside)  # type: ignore[no-any-return]
 
 
 def _moments(weight: Random, averages: bool) -> Moments:

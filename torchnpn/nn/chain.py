@@ -9,7 +9,7 @@ from torch import nn
 from torchnpn._torch import has_hooks
 from torchnpn.families import Gamma, Gaussian
 from torchnpn.nn.activation import ReLU, Sigmoid, Tanh
-from torchnpn.nn.linear import Linear
+from torchnpn.nn.linear import Linear, MeanAndNoise
 from torchnpn.nn.neurons import Saturating
 from torchnpn.nn.noise import Dropout
 
@@ -27,13 +27,19 @@ class ChainLayer(NamedTuple):
 class Chain(NamedTuple):
     dropout: float  # on the inputs
     layers: list[ChainLayer]
+    beside: list[ChainLayer]  # that take what the last of them takes: the noise of `MeanAndNoise`
 
 
 def chain_of(modules: list[nn.Module]) -> Chain | str:
-    """Gaussian linear layers with ReLU, sigmoid, tanh and sampled dropout between them; else why not, in words."""
+    """Gaussian linear layers with ReLU, sigmoid, tanh and sampled dropout between them; else why not, in words.
+
+    `MeanAndNoise` may stand at the end.
+    """
     if any(has_hooks(part) for module in modules for part in module.modules()):
         return "a hook listens to a module"
-    rest, layers = list(modules), []
+    rest, layers, beside = list(modules), [], []
+    if rest and type(last := rest[-1]) is MeanAndNoise:
+        rest[-1], beside = last.mean, [ChainLayer(last.noise, "none", 0.0)]
     first = _dropout(rest)
     while rest:
         linear = rest.pop(0)
@@ -42,7 +48,7 @@ def chain_of(modules: list[nn.Module]) -> Chain | str:
             return f"{what} is not a Gaussian Linear layer with a bias, nor ReLU, Sigmoid, Tanh or Dropout after one"
         name = FUSED[type(rest.pop(0))] if rest and type(rest[0]) in FUSED else "none"
         layers.append(ChainLayer(linear, name, _dropout(rest)))
-    return Chain(first, layers) if layers else "there is no layer"
+    return Chain(first, layers, beside) if layers else "there is no layer"
 
 
 class FusedActivation(NamedTuple):

@@ -91,8 +91,10 @@ def _on_cuda(modules: list[nn.Module], o: Moments) -> Moments:
     trains = torch.is_grad_enabled() or any(module.training for module in modules)
     chain = "it trains" if trains or not modules else chain_of(modules)
     if isinstance(chain, Chain):
-        parts = [(layer.linear.weight, layer.linear.bias, layer.activation) for layer in chain.layers]
-        if (predicted := kernels.network(o, parts)) is not None:
+        parts, beside = (
+            [(layer.linear.weight, layer.linear.bias, layer.activation) for layer in layers] for layers in chain[1:]
+        )
+        if (predicted := kernels.network(o, parts, beside)) is not None:
             return predicted
     position = 0
     while position < len(modules):

@@ -46,7 +46,7 @@ class Beyond(NamedTuple):
     @classmethod
     def from_arrays(cls, arrays: dict[str, Any], features: int) -> Self:
         """The inverse of `to_arrays`; a ValueError for anything that cannot have been learnt."""
-        rows = {name: len(np.atleast_2d(arrays.get(f"beyond.{name}"))) for name in ("holes", "slope")}
+        rows = {name: len(np.atleast_2d(arrays.get(f"beyond.{name}", 0.0))) for name in ("holes", "slope")}
         shapes = {"holes": (rows["holes"], 3), "slope": (rows["slope"], features)}
         found = cls(*(checks.array(f"beyond.{name}", arrays, shapes.get(name, (features,))) for name in cls._fields))
         feature, low, high = found.holes.T

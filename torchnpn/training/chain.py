@@ -18,7 +18,7 @@ from torchnpn._torch import has_hooks
 from torchnpn.kernels import has_triton
 from torchnpn.likelihoods import LOG_VARIANCE, GaussianNoise, HeteroscedasticGaussian, ScaledSoftmax
 from torchnpn.moments import Moments
-from torchnpn.nn import ChainLayer, Linear, MeanAndNoise, RandomParameter, Sequential, chain_of
+from torchnpn.nn import ChainLayer, Linear, RandomParameter, Sequential, chain_of
 from torchnpn.priors import EmpiricalBayes, IsotropicGaussian, Prior
 from torchnpn.training.adversarial import radius_per_replica, step_along
 from torchnpn.training.data import Rows
@@ -125,17 +125,15 @@ def _fused_chain(model: nn.Module) -> _FusedChain | str:
     """The layers of a network, with no dropout at the end; else why not."""
     if type(model) is not Sequential or has_hooks(model):
         return "it is not a Sequential, or a hook listens to it"
-    *body, last = model
-    heads = [last.mean, last.noise] if type(last) is MeanAndNoise and not has_hooks(last) else []
-    chain = chain_of([*body, *heads[:1]] if heads else [*body, last])
+    chain = chain_of([*model])
     if isinstance(chain, str):
         return chain
     *hidden, first = chain.layers
     if first.dropout:
         return "it ends with Dropout"
-    if heads and not hidden:
+    if chain.beside and not hidden:
         return "MeanAndNoise has no layer below it"
-    return _FusedChain(chain.dropout, hidden, [first, *(ChainLayer(head, "none", 0.0) for head in heads[1:])])
+    return _FusedChain(chain.dropout, hidden, [first, *chain.beside])
 
 
 class TritonChainSteps(ChainSteps):
@@ -192,14 +190,19 @@ class TritonChainSteps(ChainSteps):
         following = plan.following if learning else torch.empty_like(plan.following)
         of_replicas = log_noise.detach().view(plan.replicas, -1)
         found, by_noise = self._triton.noise_loss(
-            outputs, plan.rows.y, of_replicas, plan, following, likelihood.elbo, LOG_VARIANCE, self.precision.variance
-        )
+            outputs, plan.rows.y, of_replicas, plan, following, likelihood.elbo, LOG_VARIANCE, self.precision.variance,
+            self.chain.head_squares,
+        )  # fmt: skip
         return found, [by_noise.view_as(log_noise)] if log_noise.requires_grad else []
 
     def _autograd_loss(self, outputs: Sequence[Any], learning: bool) -> tuple[Sequence[Any], Sequence[Tensor]]:
         plan, own = self.on_device, self.own
         with torch.enable_grad():
-            parts = [[o[k].detach().requires_grad_() for o in outputs] for k in range(2)]
+            widths = [one.linear.out_features for one in self.layers[-len(outputs) :]]
+            parts = [
+                [o[k][..., :width].detach().requires_grad_() for o, width in zip(outputs, widths, strict=True)]
+                for k in range(2)
+            ]
             m, s = (torch.cat(of_heads, -1) for of_heads in parts)
             rows = self.likelihood.loss(Moments(m, s), plan.rows.y[plan.part(plan.order)]) * plan.part(plan.share)
             leaves = [*parts[0], *parts[1], *own.parameters]
@@ -208,7 +211,7 @@ class TritonChainSteps(ChainSteps):
             plan.note(rows.detach())
         heads = len(outputs)
         by_heads = zip(found[:heads], found[heads : 2 * heads], strict=True)
-        gradients = [self._triton.Gradient(*(g.contiguous() for g in both)) for both in by_heads]
+        gradients = [self._triton.Gradient(*(self._triton.pad(g).contiguous() for g in both)) for both in by_heads]
         return gradients, found[2 * heads :]
 
     def _averages(self) -> list[Averages]:

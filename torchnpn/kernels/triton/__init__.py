@@ -8,7 +8,7 @@ training step. `linear` is what autograd calls, `chain` what training a chain ca
 from torchnpn.kernels.triton import adam, gaussian_loss, linear, sparse
 from torchnpn.kernels.triton.chain import Layer, TritonChain
 from torchnpn.kernels.triton.noise_loss import MOST_TARGETS, noise_loss
-from torchnpn.kernels.triton.signals import FAST, FULL, Activation, Gradient
+from torchnpn.kernels.triton.signals import FAST, FULL, Activation, Gradient, pad
 from torchnpn.kernels.triton.step import MOST_CLASSES
 
 PRECISIONS = {"fast": FAST, "float32": FULL}
@@ -27,5 +27,6 @@ __all__ = [
     "gaussian_loss",
     "linear",
     "noise_loss",
+    "pad",
     "sparse",
 ]

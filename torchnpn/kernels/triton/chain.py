@@ -69,6 +69,9 @@ class TritonChain:
         self.weights = [
             layer.weights(one.W, one.b, True, i == 0 and variance is None, precision) for i, one in enumerate(layers)
         ]
+        ends = zip(self.weights[self.hidden :], self._acts[self.hidden :], strict=True)
+        r2 = [None if w.tied is None or act.name != "none" else w.tied.r2 for w, act in ends]
+        self.head_squares = r2 if all(one is not None for one in r2) else [None] * len(r2)  # if a loss may form their u
         self.adams = [update.new_adam(w, plan.schedule, plan.cursor, *adam) for w in self.weights]
         self._penalties = [_penalty(i, w, prior) for i, w in enumerate(self.weights)]
         self._beside_first: list[tuple[Gradient, Signal]] = []  # of the other heads, in the step under way
@@ -103,7 +106,8 @@ class TritonChain:
         found = []
         for g, o, w in zip(self._loss([o.a for o in outputs], learning), outputs, heads, strict=True):
             by_o = g if act.name == "none" else layer.activation_gradient(o.o_m, o.o_s, g.m, g.s, act)
-            found.append(layer.with_u(by_o._replace(s=by_o.s.to(precision.variance)), w))
+            by_o = by_o._replace(s=by_o.s.to(precision.variance))
+            found.append(by_o if by_o.u is not None else layer.with_u(by_o, w))
         self._beside_first = [*zip(found[1:], inputs[1:], strict=True)]
         return found[0]
 

@@ -36,6 +36,12 @@ def dropout_scale(seed, cursor, replica, salt, rows, columns, width, height, p):
 
 
 @triton.jit
+def padded(features):
+    """See `signals.places`; the compiler sees that this is a multiple of 16."""
+    return tl.cdiv(features, 16) * 16
+
+
+@triton.jit
 def own_tile(N, BM: tl.constexpr, BN: tl.constexpr):
     """The replica, the rows and the columns, of N, that a program is for."""
     replica = tl.program_id(1).to(tl.int64)
@@ -80,18 +86,19 @@ def outer(parts, count, squares, replica, rows, columns, M, N, PARTS: tl.constex
 @triton.jit
 def store_signal(mean, variance, A, t, c2, part, replica, rows, columns, M, N, HAS_S: tl.constexpr, TIED: tl.constexpr):
     """A tile of what the layer above takes: the pair and, where its standard deviations are tied, the part of t."""
-    inside = (rows[:, None] < M) & (columns[None, :] < N)
+    width = padded(N)
+    inside = (rows[:, None] < M) & (columns[None, :] < width)
     second = activations.finite(mean * mean + variance)
     if TIED:
         store_part(tl.where(inside, second, 0.0), c2, t, part, replica, rows, columns, M, N)
         if HAS_S:
-            tl.store(A + (replica * M + rows[:, None]) * N + columns[None, :], variance, mask=inside)
+            tl.store(A + (replica * M + rows[:, None]) * width + columns[None, :], variance, mask=inside)
     else:
         halves = 2 if HAS_S else 1
-        at = A + (replica * M + rows[:, None]) * (N * halves) + columns[None, :]
+        at = A + (replica * M + rows[:, None]) * (width * halves) + columns[None, :]
         tl.store(at, second, mask=inside)
         if HAS_S:
-            tl.store(at + N, variance, mask=inside)
+            tl.store(at + width, variance, mask=inside)
 
 
 @triton.jit
@@ -102,8 +109,9 @@ def end_forward(
     TIED_ABOVE: tl.constexpr,
 ):  # fmt: skip
     """Activation and dropout of a tile of o; its mean, its variance and its pair for the layer above, as asked for."""
-    inside = (rows[:, None] < M) & (columns[None, :] < N)
-    at = (replica * M + rows[:, None]) * N + columns[None, :]
+    width = padded(N)
+    inside = (rows[:, None] < M) & (columns[None, :] < width)
+    at = (replica * M + rows[:, None]) * width + columns[None, :]
     mean, variance = activations.values(mean, variance, tau, r, q, ACT)
     if DROP:
         scale = dropout_scale(seed, cursor, replica, salt, rows, columns, N, M, p)
@@ -122,9 +130,10 @@ def end_input_gradient(
     tau, r, q, p, salt, ACT: tl.constexpr, DROP: tl.constexpr, TIED_BELOW: tl.constexpr,
 ):  # fmt: skip
     """From tiles of g_m W_m, g_s W_s, g_s W_m² to the gradients by a, and through what made it down to its own o."""
-    inside = (rows[:, None] < M) & (columns[None, :] < K)
-    at = (replica * M + rows[:, None]) * K + columns[None, :]
-    x = tl.load(a_m + replica * stride_a + rows[:, None] * K + columns[None, :], mask=inside, other=0.0)
+    width = padded(K)
+    inside = (rows[:, None] < M) & (columns[None, :] < width)
+    at = (replica * M + rows[:, None]) * width + columns[None, :]
+    x = tl.load(a_m + replica * stride_a + rows[:, None] * width + columns[None, :], mask=inside, other=0.0)
     by_m += x * (2 * by_v)
     by_s = by_v + by_w2
     if DROP:
@@ -169,49 +178,64 @@ def activation_gradient_kernel(m, s, g_m, g_s, d_m, d_s, size, tau, r, q, ACT: t
 
 
 @triton.jit
-def pair_of_weights_kernel(
-    W_m, W_v, P, size, K, LOG_STD: tl.constexpr, TIED: tl.constexpr, SQUARE: tl.constexpr, BLOCK: tl.constexpr
-):
-    """P = [W_s | W_m²], or W_s alone; W_m² alone where standard deviations are tied."""
+def padded_weights_kernel(
+    W_m, W_v, copy, P, size, N, K, LOG_STD: tl.constexpr, TIED: tl.constexpr, SQUARE: tl.constexpr,
+    COPY: tl.constexpr, PAIR: tl.constexpr, BLOCK: tl.constexpr,
+):  # fmt: skip
+    """P = [W_s | W_m²], or W_s alone, W_m² alone where standard deviations are tied; and a copy of W_m. Both padded."""
     at = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
-    inside = at < size
-    row, column = at // K, at % K
+    inside, height, width = at < size, padded(N), padded(K)
+    row, column = at // width, at % width
+    real = inside & (row % height < N) & (column < K)
+    source = (row // height * N + row % height) * K + column
     halves = 2 if SQUARE and not TIED else 1
-    if SQUARE:
-        w = tl.load(W_m + at, mask=inside, other=0.0)
-        tl.store(P + (row + 1) * halves * K - K + column, activations.finite(w * w), mask=inside)
-    if not TIED:
-        v = activations.finite(variance_of(tl.load(W_v + at, mask=inside, other=0.0), LOG_STD))
-        tl.store(P + row * halves * K + column, v, mask=inside)
+    if COPY or (PAIR and SQUARE):
+        w = tl.load(W_m + source, mask=real, other=0.0)
+        if COPY:
+            tl.store(copy + at, w, mask=inside)
+        if PAIR and SQUARE:
+            tl.store(P + (row + 1) * halves * width - width + column, activations.finite(w * w), mask=inside)
+    if PAIR and not TIED:
+        v = activations.finite(variance_of(tl.load(W_v + source, mask=real, other=0.0), LOG_STD))
+        tl.store(P + row * halves * width + column, tl.where(real, v, 0.0), mask=inside)
 
 
 @triton.jit(do_not_specialize=("M",))
 def signal_kernel(
-    a_m, a_s, A, t, c2, M, K, stride_a, HAS_S: tl.constexpr, TIED: tl.constexpr, BM: tl.constexpr, BK: tl.constexpr
-):
-    """The pair of an input, and t: see `store_signal`. Replicas that share the input write the same pair."""
+    a_m, a_s, out, A, t, c2, M, K, width, shared,
+    HAS_S: tl.constexpr, TIED: tl.constexpr, COPY: tl.constexpr, BM: tl.constexpr, BK: tl.constexpr,
+):  # fmt: skip
+    """The pair of an input, and t: see `store_signal`. Replicas that share the input write the same pair.
+
+    Its rows are `width` numbers apart; with COPY they are padded in `out`.
+    """
     replica, rows, columns = own_tile(K, BM, BK)
     inside = (rows[:, None] < M) & (columns[None, :] < K)
-    at = replica * stride_a + rows[:, None] * K + columns[None, :]
+    source = replica * (1 - shared)
+    at = (source * M + rows[:, None]) * width + columns[None, :]
     mean, variance = tl.load(a_m + at, mask=inside, other=0.0), tl.zeros((BM, BK), tl.float32)
     if HAS_S:
         variance = tl.load(a_s + at, mask=inside, other=0.0).to(tl.float32)
-    A += replica * (stride_a - M * K) * (2 if HAS_S and not TIED else 1)
+    if COPY:
+        here = (rows[:, None] < M) & (columns[None, :] < padded(K))
+        tl.store(out + (source * M + rows[:, None]) * padded(K) + columns[None, :], mean, mask=here)
+    A -= replica * shared * M * padded(K) * (2 if HAS_S and not TIED else 1)
     part = tl.program_id(0) % tl.cdiv(K, BK)
     store_signal(mean, variance, A, t, c2, part, replica, rows, columns, M, K, HAS_S, TIED)
 
 
-@triton.jit(do_not_specialize=("M", "salt", "parts"))
+@triton.jit(do_not_specialize=("M", "N", "salt", "parts"))
 def finish_forward_kernel(
     o_m, o_s, b_m, b_v, t, r2, out_m, out_s, A, out_t, c2, seed, cursor, M, N, tau, r, q, p, salt, parts,
     HAS_B: tl.constexpr, LOG_STD: tl.constexpr, ACT: tl.constexpr, DROP: tl.constexpr, STORE_S: tl.constexpr,
     PAIR: tl.constexpr, HALVES: tl.constexpr, TIED: tl.constexpr, TIED_ABOVE: tl.constexpr, PARTS: tl.constexpr,
-    BM: tl.constexpr, BN: tl.constexpr,
+    SAVE: tl.constexpr, BM: tl.constexpr, BN: tl.constexpr,
 ):  # fmt: skip
-    """t r² and bias (added to o in place), activation, dropout; the output, and its pair for the layer above."""
+    """t r² and bias (SAVE: added to o in place), activation, dropout; the output, and its pair for the layer above."""
     replica, rows, columns = own_tile(N, BM, BN)
-    inside = (rows[:, None] < M) & (columns[None, :] < N)
-    at = (replica * M + rows[:, None]) * N + columns[None, :]
+    width = padded(N)
+    inside = (rows[:, None] < M) & (columns[None, :] < width)
+    at = (replica * M + rows[:, None]) * width + columns[None, :]
     mean, variance = tl.load(o_m + at, mask=inside, other=0.0), tl.zeros((BM, BN), tl.float32)
     if HALVES > 0:
         variance = tl.load(o_s + at, mask=inside, other=1.0)
@@ -219,8 +243,9 @@ def finish_forward_kernel(
         variance += outer(t, parts, r2, replica, rows, columns, M, N, PARTS)
     if HAS_B:
         mean, variance = with_bias(mean, variance, b_m, b_v, replica, columns, N, LOG_STD)
+    if SAVE and HAS_B:
         tl.store(o_m + at, mean, mask=inside)
-    if HAS_B or TIED:
+    if SAVE and (HAS_B or TIED):
         tl.store(o_s + at, variance, mask=inside)
     changes: tl.constexpr = ACT != "none" or DROP
     end_forward(
@@ -229,7 +254,7 @@ def finish_forward_kernel(
     )  # fmt: skip
 
 
-@triton.jit(do_not_specialize=("M", "salt", "parts"))
+@triton.jit(do_not_specialize=("M", "K", "salt", "parts"))
 def finish_input_gradient_kernel(
     by_m, pair, u, c2, a_m, o_m, o_s, d_m, d_s, d_u, r2, seed, cursor, M, K, stride_a, tau, r, q, p, salt, parts,
     ACT: tl.constexpr, DROP: tl.constexpr, TIED: tl.constexpr, TIED_BELOW: tl.constexpr, PARTS: tl.constexpr,
@@ -237,15 +262,16 @@ def finish_input_gradient_kernel(
 ):  # fmt: skip
     """From g_m W_m and [g_s W_s | g_s W_m²] to the gradients by a, and through what made it down to its own o."""
     replica, rows, columns = own_tile(K, BM, BK)
-    inside = (rows[:, None] < M) & (columns[None, :] < K)
-    at = (replica * M + rows[:, None]) * K + columns[None, :]
+    width = padded(K)
+    inside = (rows[:, None] < M) & (columns[None, :] < width)
+    at = (replica * M + rows[:, None]) * width + columns[None, :]
     if TIED:
         by_w2 = tl.load(pair + at, mask=inside, other=0.0).to(tl.float32)
         by_v = outer(u, parts, c2, replica, rows, columns, M, K, PARTS)
     else:
-        both = (replica * M + rows[:, None]) * 2 * K + columns[None, :]
+        both = (replica * M + rows[:, None]) * 2 * width + columns[None, :]
         by_v = tl.load(pair + both, mask=inside, other=0.0).to(tl.float32)
-        by_w2 = tl.load(pair + both + K, mask=inside, other=0.0).to(tl.float32)
+        by_w2 = tl.load(pair + both + width, mask=inside, other=0.0).to(tl.float32)
     end_input_gradient(
         tl.load(by_m + at, mask=inside, other=0.0), by_v, by_w2, a_m, o_m, o_s, d_m, d_s, d_u, r2,
         tl.program_id(0) % tl.cdiv(K, BK), seed, cursor, replica, rows, columns, M, K, stride_a, tau, r, q, p, salt,
@@ -255,17 +281,18 @@ def finish_input_gradient_kernel(
 
 @triton.jit
 def gradient_kernel(
-    by_m, by_pair, W_m, W_v, d_W_m, d_W_v, size, K, HAS_S: tl.constexpr, LOG_STD: tl.constexpr, TIED: tl.constexpr,
+    by_m, by_pair, W_m, W_v, d_W_m, d_W_v, size, N, K, HAS_S: tl.constexpr, LOG_STD: tl.constexpr, TIED: tl.constexpr,
     BLOCK: tl.constexpr,
 ):  # fmt: skip
     """Gradients by W_m and W_s, or its log standard deviation: g_mᵀ a_m + 2 W_m ∘ (g_sᵀ a_s) and g_sᵀ q."""
     at = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
     inside = at < size
-    halves = 2 if HAS_S and not TIED else 1
-    pair = (at // K) * halves * K + at % K
-    g_m = tl.load(by_m + at, mask=inside, other=0.0)
+    halves, width = 2 if HAS_S and not TIED else 1, padded(K)
+    row = at // K // N * padded(N) + at // K % N
+    pair = row * halves * width + at % K
+    g_m = tl.load(by_m + row * width + at % K, mask=inside, other=0.0)
     if HAS_S:
-        by_s = tl.load(by_pair + pair + (halves - 1) * K, mask=inside, other=0.0)
+        by_s = tl.load(by_pair + pair + (halves - 1) * width, mask=inside, other=0.0)
         g_m += 2 * tl.load(W_m + at, mask=inside, other=0.0) * by_s
     tl.store(d_W_m + at, g_m, mask=inside)
     if not TIED:

@@ -24,46 +24,53 @@ from torchnpn.kernels.triton.signals import (
     Signal,
     Tied,
     Weights,
+    pad,
+    places,
     pointer,
 )
 
 _BLOCK = 1024
 _LEAST_PART = 256  # rows of a batch, of which a program takes the sum where there are few tiles of weights
-MOST_PARTS = 32  # of a sum over features, that every program adds up for itself
+MOST_PARTS = 64  # of a sum over features, that every program adds up for itself
 
 
 def signal(m: Tensor, s: Tensor | None, w: Weights, precision: Precision) -> Signal:
     """Moments (R or 1, batch, features) as the input of a layer."""
-    halves = (s is not None) + (w.tied is None)
-    pair = m.new_empty(*m.shape[:-1], halves * m.shape[-1], dtype=precision.variance) if halves else None
-    return Signal(m, s, pair, _fill_signal(m, s, pair, w))
+    halves, shape = (s is not None) + (w.tied is None), (*m.shape[:-1], places(m.shape[-1]))
+    out = m if shape == m.shape else m.new_empty(shape)
+    pair = m.new_empty(*shape[:-1], halves * shape[-1], dtype=precision.variance) if halves else None
+    return Signal(out, s, pair, _fill_signal(m, s, out, pair, w))
 
 
 def retied(a: Signal, w: Weights) -> Signal:
     """The same random input for another layer on it, which has a t of its own where it is tied."""
-    return a if w.tied is None else a._replace(t=_fill_signal(a.m, a.pair, a.pair, w))
+    return a if w.tied is None else a._replace(t=_fill_signal(a.m, a.pair, a.m, a.pair, w))
 
 
-def _fill_signal(m: Tensor, s: Tensor | None, pair: Tensor | None, w: Weights) -> Tensor | None:
-    """Compute a pair; and t, where the layer above is tied."""
-    R, (shared, M, K), BM, BK = len(w.W_m), m.shape, 16, 128
+def _fill_signal(m: Tensor, s: Tensor | None, out: Tensor, pair: Tensor | None, w: Weights) -> Tensor | None:
+    """Compute a pair, and `out` where that is not m itself; and t, where the layer above is tied."""
+    R, _, K = w.W_m.shape
+    (count, M, width), BM, BK = m.shape, 16, 128
     t = None if w.tied is None else m.new_empty(triton.cdiv(K, BK), R, M)
-    epilogues.signal_kernel[(triton.cdiv(M, BM) * triton.cdiv(K, BK), shared if t is None else R)](
-        m, pointer(s, m), pointer(pair, m), pointer(t, m), pointer(w.c2, m), M, K, stride(m),
-        HAS_S=s is not None, TIED=t is not None, BM=BM, BK=BK,
+    if pair is None and t is None and out is m:
+        return None
+    epilogues.signal_kernel[(triton.cdiv(M, BM) * triton.cdiv(K, BK), count if t is None else R)](
+        m, pointer(s, m), out, pointer(pair, m), pointer(t, m), pointer(w.c2, m), M, K, width, int(count == 1),
+        HAS_S=s is not None, TIED=t is not None, COPY=out is not m, BM=BM, BK=BK,
     )  # fmt: skip
     return t
 
 
 def fill_pair_(w: Weights) -> None:
-    """Compute the pair of the weights as they are now, and the squares of tied standard deviations."""
+    """Compute what is made of the weights as they are now: a padded copy, the pair, squares of tied spreads."""
     if w.tied is not None and w.log_std:
         for log, square in ((w.tied.log_r, w.tied.r2), (w.tied.log_c, w.tied.c2)):
             torch.exp(2 * log, out=square)
-    if w.pair is not None:
-        epilogues.pair_of_weights_kernel[(triton.cdiv(w.W_m.numel(), _BLOCK),)](
-            w.W_m, pointer(w.W_v, w.W_m), w.pair, w.W_m.numel(), w.W_m.shape[-1], LOG_STD=w.log_std,
-            TIED=w.tied is not None, SQUARE=w.tied is not None or w.halves == 2, BLOCK=_BLOCK,
+    if w.pair is not None or w.padded is not w.W_m:
+        epilogues.padded_weights_kernel[(triton.cdiv(w.padded.numel(), _BLOCK),)](
+            w.W_m, pointer(w.W_v, w.W_m), w.padded, pointer(w.pair, w.W_m), w.padded.numel(), *w.W_m.shape[-2:],
+            LOG_STD=w.log_std, TIED=w.tied is not None, SQUARE=w.tied is not None or w.halves == 2,
+            COPY=w.padded is not w.W_m, PAIR=w.pair is not None, BLOCK=_BLOCK,
         )  # fmt: skip
 
 
@@ -75,7 +82,7 @@ def weights(
     precision: Precision,
     place: Callable[[str, Sequence[int], torch.dtype], Tensor] | None = None,
 ) -> Weights:
-    """Parameters (R, out, in), (R, out) with room for their pair.
+    """Parameters (R, out, in), (R, out) with room for their pair and, where rows have to be padded, a copy.
 
     Args:
         W: Mean, and variances or log standard deviations: of its shape, or tied, two vectors (R, out) and (R, in).
@@ -89,11 +96,14 @@ def weights(
     R, N, K = W_m.shape
     place = (lambda name, size, dtype: W_m.new_empty(size, dtype=dtype)) if place is None else place
     halves = 2 - point - (len(spread) > 1)
-    pair = place(f"pair {halves} {precision.mean}", (R, N, halves * K), precision.variance) if halves else None
+    height, width = places(N), places(K)
+    copy = W_m if (height, width) == (N, K) else place("padded", (R, height, width), W_m.dtype)
+    size = R, height, halves * width
+    pair = place(f"pair {halves} {precision.mean}", size, precision.variance) if halves else None
     if len(spread) == 1:
-        return Weights(W_m, spread[0], *b, log_std, pair)
+        return Weights(W_m, copy, spread[0], *b, log_std, pair)
     squares = [place(f"{name}²", t.shape, t.dtype) if log_std else t for name, t in zip("rc", spread, strict=True)]
-    return Weights(W_m, None, *b, log_std, pair, Tied(*spread, *squares))
+    return Weights(W_m, copy, None, *b, log_std, pair, Tied(*spread, *squares))
 
 
 def forward(
@@ -113,9 +123,9 @@ def forward(
     R, N, K = w.W_m.shape
     M, last = a.m.shape[-2], above is None
     tied, tied_above = w.tied is not None, above is not None and above.tied is not None
-    out_m = a.m.new_empty(R, M, N)
+    out_m = a.m.new_empty(R, M, places(N))
     out_s = torch.empty_like(out_m) if last else None
-    pair = None if last else a.m.new_empty(R, M, N if tied_above else 2 * N, dtype=precision.variance)
+    pair = None if last else a.m.new_empty(R, M, places(N) * (1 if tied_above else 2), dtype=precision.variance)
     plain = act.name == "none" and drop is None
     large = by_library("forward", R, M, N, K, precision, a.m)
     BM, BN, BK, warps, stages = (8, 128, 0, 4, 1) if large else tiles.tile("forward", R, M, N, K)
@@ -131,17 +141,18 @@ def forward(
     b_m, b_v = pointer(w.b_m, w.W_m), pointer(w.b_v, w.W_m)
     settings, grid = (*act[1:], *_chance(drop), parts), (triton.cdiv(M, BM) * triton.cdiv(N, BN), R)
     if large:
-        o_m = _product(a.m, w.W_m.mT, precision)
+        o_m = _product(a.m, w.padded.mT, precision)
         o_s = torch.empty_like(o_m) if a.pair is None else _product(a.pair, w.pair.mT, precision)  # type: ignore[union-attr]
         epilogues.finish_forward_kernel[grid](
-            o_m, o_s, b_m, b_v, t, squares[0], *outputs, *_randomness(drop, a.m), M, N, *settings, **ends
-        )
+            o_m, o_s, b_m, b_v, t, squares[0], *outputs, *_randomness(drop, a.m), M, N, *settings,
+            SAVE=keep or plain, **ends,
+        )  # fmt: skip
         out_m, out_s = (o_m, o_s if last else None) if plain else (out_m, out_s)
         return Forward(Signal(out_m, out_s, pair, out_t), o_m, o_s)
     save = keep and not (plain and last)
     o_m, o_s = (torch.empty_like(out_m), torch.empty_like(out_m)) if save else (out_m, pointer(out_s, out_m))
     products.forward_kernel[grid](
-        a.m, pointer(a.pair, a.m), w.W_m, pointer(w.pair, w.W_m), b_m, b_v, t, squares[0], *outputs, o_m, o_s,
+        a.m, pointer(a.pair, a.m), w.padded, pointer(w.pair, w.W_m), b_m, b_v, t, squares[0], *outputs, o_m, o_s,
         *_randomness(drop, a.m), M, N, K, stride(a.m), *settings, SAVE=save, **ends,
         PRECISION=precision.mean, BK=BK, num_stages=stages,
     )  # fmt: skip
@@ -169,7 +180,7 @@ def input_gradient(
     large = by_library("input", R, M, N, K, precision, a.m)
     BM, BN, BK, warps, stages = (8, 0, 128, 4, 1) if large else tiles.tile("input", R, M, N, K)
     u, parts = batch_parts(g.u, a.m)
-    d_m, d_s = g.m.new_empty(R, M, K), g.s.new_empty(R, M, K)
+    d_m, d_s = g.m.new_empty(R, M, places(K)), g.s.new_empty(R, M, places(K))
     d_u = None if r2 is None else g.m.new_empty(triton.cdiv(K, BK), R, M)
     sums = u, pointer(w.c2, a.m)
     ends = (
@@ -183,11 +194,11 @@ def input_gradient(
     grid = (triton.cdiv(M, BM) * triton.cdiv(K, BK), R)
     assert w.pair is not None
     if large:
-        by_m, pair = _product(g.m, w.W_m, precision), _product(g.s.to(w.pair.dtype), w.pair, precision)
+        by_m, pair = _product(g.m, w.padded, precision), _product(g.s.to(w.pair.dtype), w.pair, precision)
         epilogues.finish_input_gradient_kernel[grid](by_m, pair, *sums, *ends, K, *constants, **settings)
     else:
         products.input_gradient_kernel[grid](
-            g.m, g.s, w.W_m, w.pair, *sums, *ends, N, K, *constants, **settings,
+            g.m, g.s, w.padded, w.pair, *sums, *ends, N, K, *constants, **settings,
             PRECISION=precision.mean, BN=BN, num_stages=stages,
         )  # fmt: skip
     return Gradient(d_m, d_s, d_u)
@@ -200,14 +211,14 @@ def point_gradient(g: Gradient, a: Signal, w: Weights, precision: Precision = FA
         by_v = _product(g.s.to(w.pair.dtype), w.pair, precision)
     else:
         assert g.u is not None
-        by_v = g.u.sum(0)[..., None] * w.tied.c2[:, None]
-    return _product(g.m, w.W_m, precision) + 2 * a.m * by_v
+        by_v = g.u.sum(0)[..., None] * pad(w.tied.c2)[:, None]
+    return _product(g.m, w.padded, precision) + 2 * a.m * by_v
 
 
 def weight_products(
     g: Gradient, a: Signal, w: Weights, dtype: torch.dtype, precision: Precision
 ) -> tuple[Tensor, Tensor | None]:
-    """g_mᵀ a_m and g_sᵀ A (parts, R, out, in), to be added up; the latter in `dtype`, None where there is no pair."""
+    """g_mᵀ a_m and g_sᵀ A, padded (parts, R, out, in), to be added up; the latter in `dtype`, None without a pair."""
     R, N, K = w.W_m.shape
     M = g.m.shape[-2]
     if by_library("weight", R, M, N, K, precision, a.m):
@@ -218,7 +229,7 @@ def weight_products(
     parts = max(1, min(tiles.PROCESSORS // (R * count_tiles), triton.cdiv(M, _LEAST_PART)))
     count = triton.cdiv(triton.cdiv(M, parts), BM) * BM
     parts = triton.cdiv(M, count)
-    by_m = w.W_m.new_empty(parts, R, N, K)
+    by_m = w.padded.new_empty(parts, *w.padded.shape)
     by_pair = None if w.pair is None else w.pair.new_empty(parts, *w.pair.shape, dtype=dtype)
     products.weight_products_kernel[(count_tiles, R, parts)](
         g.m, g.s, a.m, pointer(a.pair, a.m), by_m, pointer(by_pair, by_m), count, M, N, K, stride(a.m),
@@ -236,28 +247,29 @@ def weight_gradient(g: Gradient, a: Signal, w: Weights, precision: Precision = F
     d_W_m, d_W_v = torch.empty_like(w.W_m), None if w.W_v is None else torch.empty_like(w.W_v)
     epilogues.gradient_kernel[(triton.cdiv(d_W_m.numel(), _BLOCK),)](
         by_m, pointer(by_pair, by_m), w.W_m, pointer(w.W_v, w.W_m), d_W_m, pointer(d_W_v, d_W_m), d_W_m.numel(),
-        w.W_m.shape[-1], HAS_S=a.random, LOG_STD=w.log_std, TIED=w.tied is not None, BLOCK=_BLOCK,
+        *w.W_m.shape[-2:], HAS_S=a.random, LOG_STD=w.log_std, TIED=w.tied is not None, BLOCK=_BLOCK,
     )  # fmt: skip
     spreads = (d_W_v,) if w.tied is None else _tied_gradient(g, a, w.tied, w.log_std)
     if w.b_v is None:
         return d_W_m, *spreads, None, None
-    d_b_v = g.s.sum(-2, dtype=torch.float32)
-    return d_W_m, *spreads, g.m.sum(-2), d_b_v * (2 * torch.exp(2 * w.b_v)) if w.log_std else d_b_v
+    outputs = w.W_m.shape[-2]
+    d_b_v = g.s.sum(-2, dtype=torch.float32)[..., :outputs]
+    return d_W_m, *spreads, g.m.sum(-2)[..., :outputs], d_b_v * (2 * torch.exp(2 * w.b_v)) if w.log_std else d_b_v
 
 
 def with_u(g: Gradient, w: Weights) -> Gradient:
     """With u = Σ_o g_s r_o², where standard deviations are tied."""
     if w.tied is None:
         return g
-    return g._replace(u=torch.matmul(g.s.float(), w.tied.r2[..., None]).squeeze(-1)[None])
+    return g._replace(u=torch.matmul(g.s.float(), pad(w.tied.r2)[..., None]).squeeze(-1)[None])
 
 
 def _tied_gradient(g: Gradient, a: Signal, tied: Tied, log_std: bool) -> tuple[Tensor, Tensor]:
     """By r² and c², Σ g_s t and Σ u (s + m²), sums over the batch; or by log r and log c, 2 r² and 2 c² times that."""
     assert a.t is not None and g.u is not None
     second = a.m.square() if a.pair is None else a.m.square() + a.pair
-    by_r2 = torch.matmul(a.t.sum(0)[..., None, :], g.s.float()).squeeze(-2)
-    by_c2 = torch.matmul(g.u.sum(0)[..., None, :], second).squeeze(-2)
+    by_r2 = torch.matmul(a.t.sum(0)[..., None, :], g.s.float()).squeeze(-2)[..., : tied.r2.shape[-1]]
+    by_c2 = torch.matmul(g.u.sum(0)[..., None, :], second).squeeze(-2)[..., : tied.c2.shape[-1]]
     return (2 * tied.r2 * by_r2, 2 * tied.c2 * by_c2) if log_std else (by_r2, by_c2)
 
 

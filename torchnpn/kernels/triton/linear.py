@@ -17,6 +17,7 @@ from torchnpn.kernels.triton.signals import (
     Tied,
     Weights,
     fused_once,
+    pad,
 )
 from torchnpn.moments import Moments
 
@@ -36,22 +37,30 @@ def linear(
     return Moments(*_Linear.apply(act, precision, log_std, *a, *((None, None) if b is None else b), *W))
 
 
-def network(a: Moments, layers: Sequence[tuple[Any, Any, str]], precision: Precision) -> Moments:
+def network(
+    a: Moments, layers: Sequence[tuple[Any, Any, str]], precision: Precision, beside: Sequence[tuple[Any, Any, str]]
+) -> Moments:
     """See `kernels.network`."""
     replicas = layers[0][0].free[0].shape[:-2]
-    point = a.variance is None
-    found = [_cached_weights(weight, bias, point and i == 0, precision) for i, (weight, bias, _) in enumerate(layers)]
+    point, last = a.variance is None, len(layers) - 1
+    found = [
+        _cached_weights(weight, bias, point and min(i, last) == 0, precision)
+        for i, (weight, bias, _) in enumerate([*layers, *beside])
+    ]
     signal = _signal(*a, found[0], precision)
-    for (_, _, name), w, above in zip(layers, found, [*found[1:], None], strict=True):
+    for (_, _, name), w, above in zip(layers[:last], found, found[1:], strict=False):
         signal = layer.forward(signal, w, Activation(name), above=above, keep=False, precision=precision).a
-    assert signal.s is not None
-    shape = (*replicas, *signal.m.shape[1:])
-    return Moments(signal.m.view(shape), signal.s.view(shape))
+    outputs = []
+    for i, ((_, _, name), w) in enumerate(zip([layers[last], *beside], found[last:], strict=True)):
+        entering = layer.retied(signal, w) if i else signal
+        o = layer.forward(entering, w, Activation(name), keep=False, precision=precision).a
+        outputs.append([_unflat(part, replicas, w.W_m.shape[-2]) for part in o[:2]])  # type: ignore[arg-type]
+    return Moments(*(parts[0] if len(parts) == 1 else torch.cat(parts, -1) for parts in zip(*outputs, strict=True)))
 
 
 def _cached_weights(weight: Any, bias: Any, point: bool, precision: Precision) -> Weights:
     """A layer's parameters as the kernels want them; the pair is computed once for weights that do not change."""
-    name = f"pair {point} {precision.mean}"
+    name = f"padded {point} {precision.mean}"
     w: Weights = layer.weights(*_flat_weights(weight.free, bias.free), True, point, precision, place=weight.workspace)
     weight.cached(name, lambda: layer.fill_pair_(w))
     return w
@@ -70,19 +79,18 @@ class _Linear(torch.autograd.Function):
         layer.fill_pair_(w)
         a = _signal(a_m, a_s, w, precision)
         out = layer.forward(a, w, act, keep=any(ctx.needs_input_grad), precision=precision)
-        ctx.save_for_backward(a.m, a.pair, a.t, *w[:4], w.pair, *(w.tied or ()), out.o_m, out.o_s)
+        ctx.save_for_backward(a.m, a.pair, a.t, *w[:5], w.pair, *(w.tied or ()), out.o_m, out.o_s)
         ctx.settings = act, precision, log_std, [None if t is None else t.shape for t in tensors]
-        shape = (*W[0].shape[:-2], a_m.shape[-2], W[0].shape[-2])
-        return out.a.m.view(shape), out.a.s.view(shape)  # type: ignore[union-attr]
+        return tuple(_unflat(part, W[0].shape[:-2], W[0].shape[-2]) for part in out.a[:2])  # type: ignore
 
     @staticmethod
     @fused_once
     def backward(ctx: Any, g_m: Tensor, g_s: Tensor) -> tuple[Tensor | None, ...]:
         act, precision, log_std, shapes = ctx.settings
-        a_m, a_pair, t, W_m, W_v, b_m, b_v, W_pair, *tied, o_m, o_s = ctx.saved_tensors
+        a_m, a_pair, t, W_m, padded, W_v, b_m, b_v, W_pair, *tied, o_m, o_s = ctx.saved_tensors
         a = Signal(a_m, None, a_pair, t)
-        w = Weights(W_m, W_v, b_m, b_v, log_std, W_pair, Tied(*tied) if tied else None)
-        g = Gradient(_flat(g_m, 2), _flat(g_s, 2))
+        w = Weights(W_m, padded, W_v, b_m, b_v, log_std, W_pair, Tied(*tied) if tied else None)
+        g = Gradient(pad(_flat(g_m, 2)), pad(_flat(g_s, 2)))
         if act.name != "none":
             g = layer.activation_gradient(o_m, o_s, g.m, g.s, act)
         g = layer.with_u(g, w)
@@ -96,7 +104,7 @@ class _Linear(torch.autograd.Function):
         if any(needs[2:]):
             *by_W, by_b_m, by_b_v = layer.weight_gradient(g, a, w, precision)
             each = zip((by_b_m, by_b_v, *by_W), shapes[2:], strict=True)
-            found[2:] = [None if d is None else d.view(size) for d, size in each]
+            found[2:] = [None if d is None else d.reshape(size) for d, size in each]
         return None, None, None, *found
 
 
@@ -135,6 +143,12 @@ def _flat(t: Tensor, dims: int) -> Tensor:
     return t.reshape(-1, *t.shape[-dims:]).contiguous()
 
 
+def _unflat(t: Tensor, replicas: Sequence[int], features: int) -> Tensor:
+    """With the dimensions of replicas that the parameters have, and without padding."""
+    return t[..., :features].reshape(*replicas, t.shape[-2], features)
+
+
 def _as_input(d: Tensor, shape: torch.Size) -> Tensor:
     """The gradient of an input, summed where replicas shared it."""
-    return d.view(shape) if d.numel() == shape.numel() else d.sum(0).view(shape)
+    d = d[..., : shape[-1]]
+    return d.reshape(shape) if d.numel() == shape.numel() else d.sum(0).view(shape)

@@ -16,7 +16,8 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from torchnpn.kernels.triton.signals import Gradient, Signal
+from torchnpn.kernels.triton.epilogues import padded, store_part
+from torchnpn.kernels.triton.signals import Gradient, Signal, pointer
 from torchnpn.kernels.triton.step import source_rows
 
 MOST_TARGETS = 512  # in the registers of one program
@@ -32,11 +33,12 @@ def noise_loss(
     elbo: float,
     limit: float,
     variance: torch.dtype,
+    squares: Sequence[Tensor | None],
 ) -> tuple[list[Gradient], Tensor]:
     """Gradients by the outputs of each head, and by log σ² (R, 1 or targets); share · loss goes to the plan.
 
     Args:
-        outputs: Moments (R, batch, targets); two where the noise varies, which is the second.
+        outputs: Moments (R, batch, padded targets); two where the noise varies, which is the second.
         y: Targets of all rows.
         log_noise: log σ², (R, 1 or targets).
         plan: Of the epoch.
@@ -44,17 +46,24 @@ def noise_loss(
         elbo: Share of the ELBO in the loss.
         limit: Of exponents.
         variance: Type of gradients by variances.
+        squares: r² (R, targets) of each head, where its standard deviations are tied: its gradient comes with u.
     """
     m = outputs[0].m
-    (R, M, T), BT = m.shape, triton.next_power_of_2(m.shape[-1])
+    (R, M, _), T = m.shape, y.shape[-1]
+    BT = triton.next_power_of_2(T)
     BM = max(1, _TILE // BT)
     programs = triton.cdiv(M, BM)
-    found = [Gradient(torch.empty_like(m), torch.empty_like(m, dtype=variance)) for _ in outputs]
+    found = [
+        Gradient(torch.empty_like(m), torch.empty_like(m, dtype=variance), None if r2 is None else m.new_empty(1, R, M))
+        for r2 in squares
+    ]
+    tied = [tensor for g, r2 in zip(found, squares, strict=True) for tensor in (pointer(g.u, m), pointer(r2, m))]
     by_noise = m.new_empty(programs, *log_noise.shape)
     _noise_kernel[(programs, R)](
-        *outputs[0][:2], *outputs[-1][:2], *found[0][:2], *found[-1][:2], y, log_noise, plan.order, plan.share,
-        plan.cursor, following, by_noise, plan.losses, M, T, plan.order.shape[1], elbo, limit,
-        torch.finfo(variance).max, VARYING=len(outputs) > 1, SHARED=log_noise.shape[-1] == 1, BM=BM, BT=BT,
+        *outputs[0][:2], *outputs[-1][:2], *found[0][:2], *found[-1][:2], *tied[:2], *tied[-2:], y, log_noise,
+        plan.order, plan.share, plan.cursor, following, by_noise, plan.losses, M, T, plan.order.shape[1], elbo, limit,
+        torch.finfo(variance).max, VARYING=len(outputs) > 1, SHARED=log_noise.shape[-1] == 1,
+        TIED=squares[0] is not None, BM=BM, BT=BT,
     )  # fmt: skip
     return found, by_noise.sum(0)
 
@@ -73,12 +82,23 @@ def _soft_clamp(x, limit):
     return limit * (inner + excess / below), 1 / (below * below)
 
 
+@triton.jit
+def _store_zeros(g_m, g_s, replica, rows, M, T):
+    """Beyond the targets."""
+    beyond = T + tl.arange(0, 16)
+    at = (replica * M + rows[:, None]) * padded(T) + beyond[None, :]
+    inside = (rows[:, None] < M) & (beyond[None, :] < padded(T))
+    zero = tl.zeros((rows.shape[0], 16), tl.float32)
+    tl.store(g_m + at, zero, mask=inside)
+    tl.store(g_s + at, zero, mask=inside)
+
+
 @triton.jit(do_not_specialize=("M", "T", "length"))
 def _noise_kernel(
-    o_m, o_s, noise_m, noise_s, g_m, g_s, by_noise_m, by_noise_s, y, log_noise, order, share, cursor, following,
-    by_noise, losses,
+    o_m, o_s, noise_m, noise_s, g_m, g_s, by_noise_m, by_noise_s, u, r2, noise_u, noise_r2, y, log_noise,
+    order, share, cursor, following, by_noise, losses,
     M, T, length, elbo, limit, most,
-    VARYING: tl.constexpr, SHARED: tl.constexpr, BM: tl.constexpr, BT: tl.constexpr,
+    VARYING: tl.constexpr, SHARED: tl.constexpr, TIED: tl.constexpr, BM: tl.constexpr, BT: tl.constexpr,
 ):  # fmt: skip
     replica = tl.program_id(1).to(tl.int64)
     rows, targets = tl.program_id(0) * BM + tl.arange(0, BM), tl.arange(0, BT)
@@ -88,7 +108,7 @@ def _noise_kernel(
     start = replica * length + step.to(tl.int64) * M
     inside = (rows[:, None] < M) & (targets[None, :] < T)
     w = tl.load(share + start + rows, mask=rows < M, other=0.0).to(tl.float64)[:, None]
-    at = (replica * M + rows[:, None]) * T + targets[None, :]
+    at = (replica * M + rows[:, None]) * padded(T) + targets[None, :]
     source = source_rows(order, step, replica, rows, M, length)
     value = tl.load(y + source[:, None] * T + targets[None, :], mask=inside, other=0.0).to(tl.float64)
     r = _within(value - tl.load(o_m + at, mask=inside, other=0.0).to(tl.float64), 1e100)
@@ -104,7 +124,8 @@ def _noise_kernel(
     loss = (1 - elbo) * (r * r / t + tl.log(t)) + elbo * (misfit + log_sigma2)
     by_t = 0.5 * w * predictive * (1 - r * r / t)
     tl.store(g_m + at, _within(-w * r * (predictive + bound), most), mask=inside)
-    tl.store(g_s + at, _within(by_t + 0.5 * w * bound, most), mask=inside)
+    by_s = _within(by_t + 0.5 * w * bound, most)
+    tl.store(g_s + at, by_s, mask=inside)
     by_level = slope * (sigma2 * by_t + 0.5 * w * elbo * (1 - misfit))
     if VARYING:
         level += tl.load(noise_m + at, mask=inside, other=0.0).to(tl.float64)
@@ -117,7 +138,16 @@ def _noise_kernel(
         by_n = 0.5 * w * (1 - elbo) * (1 - r * r / t) * (n / t) * slope_n
         by_p = 0.5 * w * elbo * misfit * slope_p
         tl.store(by_noise_m + at, _within(by_n - by_p + 0.5 * w * elbo, most), mask=inside)
-        tl.store(by_noise_s + at, _within(0.5 * (by_n + by_p), most), mask=inside)
+        by_noise_variance = _within(0.5 * (by_n + by_p), most)
+        tl.store(by_noise_s + at, by_noise_variance, mask=inside)
+    _store_zeros(g_m, g_s, replica, rows, M, T)
+    if VARYING:
+        _store_zeros(by_noise_m, by_noise_s, replica, rows, M, T)
+    if TIED:
+        store_part(tl.where(inside, by_s, 0.0).to(tl.float32), r2, u, 0, replica, rows, targets, M, T)
+        if VARYING:
+            values = tl.where(inside, by_noise_variance, 0.0).to(tl.float32)
+            store_part(values, noise_r2, noise_u, 0, replica, rows, targets, M, T)
     total = tl.sum(tl.where(inside, w * 0.5 * (loss + 1.8378770664093453), 0.0), 1)  # log 2π
     tl.store(losses + start + rows, _within(total, most * 9.5367431640625e-07), mask=rows < M)  # 2^-20: can be summed
     by_level = tl.sum(tl.where(inside, by_level, 0.0), 0)

@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 import torch
 from torch import Tensor
+from torch.nn import functional
 
 from torchnpn.maps import once_differentiable
 
@@ -57,17 +58,18 @@ class Weights(NamedTuple):
     """Parameters of a layer with one leading dimension of replicas: (R, out, in) and (R, out)."""
 
     W_m: Tensor
+    padded: Tensor  # (R, padded out, padded in): W_m itself, or a copy for products
     W_v: Tensor | None  # variance, or log standard deviation; None where these are tied
     b_m: Tensor | None
     b_v: Tensor | None
     log_std: bool  # what W_v and b_v are
-    pair: Tensor | None  # (R, out, halves · in), in low precision
+    pair: Tensor | None  # (R, padded out, halves · padded in), in low precision
     tied: Tied | None = None
 
     @property
     def halves(self) -> int:
         """Of the pair [W_s | W_m²]: both; W_s alone where the input is a point. Tied: W_m² alone, or none at all."""
-        return halves(self.pair, self.W_m)
+        return halves(self.pair, self.padded)
 
     @property
     def c2(self) -> Tensor | None:
@@ -75,7 +77,7 @@ class Weights(NamedTuple):
 
 
 class Signal(NamedTuple):
-    """What passes between two layers, (R or 1, batch, features)."""
+    """What passes between two layers, (R or 1, batch, padded features)."""
 
     m: Tensor
     s: Tensor | None  # None for a point, or where only the pair is needed
@@ -93,11 +95,28 @@ class Signal(NamedTuple):
 
 
 class Gradient(NamedTuple):
-    """Gradients by a mean and a variance, (R, batch, features)."""
+    """Gradients by a mean and a variance, (R, batch, padded features)."""
 
     m: Tensor
     s: Tensor
     u: Tensor | None = None  # (parts, R, batch), of a layer with tied weights: Σ_o s_o r_o², in parts
+
+
+UNIT = 16  # features
+
+
+def places(features: int) -> int:
+    """How many places the features of a matrix have: rows that begin at multiples of 16 bytes are loaded in one piece.
+
+    What lies beyond the features of a signal is finite, of a gradient zero, of weights zero: it changes no product.
+    """
+    return -(-features // UNIT) * UNIT
+
+
+def pad(tensor: Tensor) -> Tensor:
+    """With zeros at the end of its last dimension."""
+    more = places(tensor.shape[-1]) - tensor.shape[-1]
+    return functional.pad(tensor, (0, more)) if more else tensor
 
 
 class Forward(NamedTuple):

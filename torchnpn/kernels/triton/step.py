@@ -16,10 +16,20 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from torchnpn.kernels.triton.epilogues import dropout_scale, store_part, store_signal
-from torchnpn.kernels.triton.layer import MOST_PARTS, batch_parts, forward
+from torchnpn.kernels.triton.epilogues import dropout_scale, padded, store_part, store_signal
+from torchnpn.kernels.triton.layer import MOST_PARTS, batch_parts, forward, stride
 from torchnpn.kernels.triton.products import linear_tile
-from torchnpn.kernels.triton.signals import FAST, Activation, Drop, Gradient, Precision, Signal, Weights, pointer
+from torchnpn.kernels.triton.signals import (
+    FAST,
+    Activation,
+    Drop,
+    Gradient,
+    Precision,
+    Signal,
+    Weights,
+    places,
+    pointer,
+)
 
 
 @triton.jit
@@ -44,7 +54,8 @@ def _gather_kernel(
     row = source_rows(order, step, replica, rows, M, length)
     inside = (rows[:, None] < M) & (columns[None, :] < K)
     source = replica * stride_x + row[:, None] * K + columns[None, :]
-    at = (replica * M + rows[:, None]) * K + columns[None, :]
+    whole = (rows[:, None] < M) & (columns[None, :] < padded(K))
+    at = (replica * M + rows[:, None]) * padded(K) + columns[None, :]
     mean = tl.load(x_m + source, mask=inside, other=0.0)
     if SHIFT:
         mean += tl.load(shift + at, mask=inside, other=0.0)
@@ -52,7 +63,7 @@ def _gather_kernel(
     if DROP:
         scale = dropout_scale(seed, following, replica, salt, rows, columns, K, M, p)
     mean *= scale
-    tl.store(out_m + at, mean, mask=inside)
+    tl.store(out_m + at, mean, mask=whole)
     variance = tl.zeros((BM, BK), tl.float32)
     if HAS_S:
         variance = tl.load(x_s + source, mask=inside, other=0.0) * scale * scale
@@ -75,9 +86,9 @@ def gather(
     """
     R, length = plan.order.shape
     K, batch, BM, BK = x_m.shape[-1], plan.batch, 8, 128
-    out_m = x_m.new_empty(R, batch, K)
+    out_m = x_m.new_empty(R, batch, places(K))
     halves = (x_s is not None) + (w.tied is None)
-    pair = x_m.new_empty(R, batch, halves * K, dtype=precision.variance) if halves else None
+    pair = x_m.new_empty(R, batch, halves * places(K), dtype=precision.variance) if halves else None
     t = None if w.tied is None else x_m.new_empty(triton.cdiv(K, BK), R, batch)
     seed, p, salt = (plan.cursor, 0.0, 0) if drop is None else (drop.seed, drop.p, drop.salt)
     _gather_kernel[(triton.cdiv(batch, BM) * triton.cdiv(K, BK), R)](
@@ -94,7 +105,7 @@ def _end_softmax(
     m, s, r2, y, order, share, cursor, following, g_m, g_s, g_u, losses, replica, rows, classes, M, N, length, stride_y,
     TIED: tl.constexpr,
 ):  # fmt: skip
-    """The loss of a tile that has all classes of its rows, and its gradients."""
+    """The loss of a tile that has all classes of its rows, and its gradients, zero beyond the classes."""
     step = tl.load(cursor + replica)
     if tl.program_id(0) == 0:
         tl.store(following + replica, step + 1)
@@ -110,10 +121,11 @@ def _end_softmax(
     own = classes[None, :] == label[:, None]
     loss = tl.log(total) - tl.sum(tl.where(own & inside, z, 0.0), 1)
     by_z = w[:, None] * (e / total[:, None] - tl.where(own, 1.0, 0.0))
-    at = (replica * M + rows[:, None]) * N + classes[None, :]
-    tl.store(g_m + at, k * by_z, mask=inside)
+    whole = (rows[:, None] < M) & (classes[None, :] < padded(N))
+    at = (replica * M + rows[:, None]) * padded(N) + classes[None, :]
+    tl.store(g_m + at, tl.where(inside, k * by_z, 0.0), mask=whole)
     by_s = tl.where(inside, -0.19634954084936207 * k * k * k * m * by_z, 0.0)  # π/16
-    tl.store(g_s + at, by_s, mask=inside)
+    tl.store(g_s + at, by_s, mask=whole)
     if TIED:
         store_part(by_s, r2, g_u, 0, replica, rows, classes, M, N)
     tl.store(losses + start + rows, w * loss, mask=rows < M)
@@ -146,7 +158,7 @@ def _softmax_kernel(
     replica = tl.program_id(1).to(tl.int64)
     rows, classes = tl.program_id(0) * BM + tl.arange(0, BM), tl.arange(0, BN)
     inside = (rows[:, None] < M) & (classes[None, :] < N)
-    at = (replica * M + rows[:, None]) * N + classes[None, :]
+    at = (replica * M + rows[:, None]) * padded(N) + classes[None, :]
     _end_softmax(
         tl.load(o_m + at, mask=inside, other=0.0), tl.load(o_s + at, mask=inside, other=0.0), r2, y, order, share,
         cursor, following, g_m, g_s, g_u, losses, replica, rows, classes, M, N, length, stride_y, TIED,
@@ -164,22 +176,22 @@ def softmax_layer(a: Signal, w: Weights, y: Tensor, plan: Any, following: Tensor
     """
     R, N, K = w.W_m.shape
     M, BN = a.m.shape[-2], max(16, triton.next_power_of_2(N))
-    g_m = a.m.new_empty(R, M, N)
+    g_m = a.m.new_empty(R, M, places(N))
     g_s = torch.empty_like(g_m, dtype=precision.variance)
     u, r2 = (None, w.W_m) if w.tied is None else (g_m.new_empty(1, R, M), w.tied.r2)
-    places = (
+    arguments = (
         r2, y, plan.order, plan.share, plan.cursor, following, g_m, g_s, pointer(u, g_m), plan.losses, M, N,
     )  # fmt: skip
     strides = plan.order.shape[1], 0 if len(y) == 1 else y.shape[1]
     if N > _FEW_CLASSES:
         BM = max(1, 4096 // BN)
         o = forward(a, w, Activation(), precision=precision)
-        _softmax_kernel[(triton.cdiv(M, BM), R)](o.o_m, o.o_s, *places, *strides, TIED=u is not None, BM=BM, BN=BN)
+        _softmax_kernel[(triton.cdiv(M, BM), R)](o.o_m, o.o_s, *arguments, *strides, TIED=u is not None, BM=BM, BN=BN)
         return Gradient(g_m, g_s, u)
     t, parts = batch_parts(a.t, a.m)
     _softmax_layer_kernel[(triton.cdiv(M, 16), R)](
-        a.m, pointer(a.pair, a.m), w.W_m, pointer(w.pair, w.W_m), w.b_m, w.b_v, t, *places, K,
-        0 if len(a.m) == 1 else M * K, *strides, parts, HALVES=a.halves, TIED=u is not None, PARTS=MOST_PARTS,
+        a.m, pointer(a.pair, a.m), w.padded, pointer(w.pair, w.W_m), w.b_m, w.b_v, t, *arguments, K,
+        stride(a.m), *strides, parts, HALVES=a.halves, TIED=u is not None, PARTS=MOST_PARTS,
         PRECISION=precision.mean, BM=16, BN=BN, BK=128 if BN <= 32 else 64, num_warps=4, num_stages=3,
     )  # fmt: skip
     return Gradient(g_m, g_s, u)

@@ -8,6 +8,7 @@ leaves: sums over parts of the batch, and λ c² as it was before the step.
 
 from __future__ import annotations
 
+import math
 from typing import NamedTuple
 
 import torch
@@ -16,9 +17,10 @@ import triton.language as tl
 from torch import Tensor
 
 from torchnpn.kernels.triton.adam import adam_at, settings_now
+from torchnpn.kernels.triton.epilogues import padded
 from torchnpn.kernels.triton.layer import MOST_PARTS, batch_parts, stride, weight_products
 from torchnpn.kernels.triton.products import weight_tile
-from torchnpn.kernels.triton.signals import Gradient, Precision, Signal, Weights, pointer
+from torchnpn.kernels.triton.signals import UNIT, Gradient, Precision, Signal, Weights, pointer
 from torchnpn.kernels.triton.vectors import sum_inputs, sum_of, sum_outputs, vectors_kernel
 
 _MOST_PARTS = 700  # of sums that each program adds up for itself
@@ -98,12 +100,12 @@ def update_(g: Gradient, a: Signal, w: Weights, adam: Adam, penalty: Penalty, pr
     common = {"TIED": tied, "PRIOR": penalty.kind, "B1": adam.b1, "B2": adam.b2, "EPSILON": adam.epsilon}
     counts = 1 if sums is None else sums.shape[2], 1 if fused else len(by_m), stride(a.m), t_parts, u_parts
     update_kernel[(tiles + runs * (blocks + features), R)](
-        by_m, pointer(by_pair, by_m), w.W_m, pointer(w.W_v, w.W_m), pointer(w.pair, w.W_m), adam.W,
+        by_m, pointer(by_pair, by_m), w.W_m, pointer(w.W_v, w.W_m), w.padded, pointer(w.pair, w.W_m), adam.W,
         pointer(sums, w.W_m), pointer(parts, w.W_m), penalty.squares, penalty.scaled, squares[3],
         g.m, g.s, a.m, pointer(a.pair, a.m), t, u, over_batch, adam.schedule, adam.cursor,
         M, N, K, tiles_n, tiles, *counts, penalty.precision, HALVES=w.halves, HAS_S=a.random, **common,
-        PARTS=MOST_PARTS, FUSED=fused,
-        PRECISION=precision.mean, BN=BN, BK=BK, VECTOR=_VECTOR, ROWS=_ROWS, BM=min(32, _ROWS),
+        PARTS=MOST_PARTS, COPY=w.padded is not w.W_m, FUSED=fused,
+        PRECISION=precision.mean, UNIT=math.gcd(K, UNIT), BN=BN, BK=BK, VECTOR=_VECTOR, ROWS=_ROWS, BM=min(32, _ROWS),
     )  # fmt: skip
     if w.b_m is not None or tied:
         vectors_kernel[(blocks + features, R)](
@@ -127,16 +129,17 @@ def _tiling(R: int, N: int, K: int) -> tuple[int, int, int, int]:
 # Kernels ------------------------------------------------------------------------------------------------------------
 
 
-@triton.jit(do_not_specialize=("M", "tiles_n", "tiles", "count", "splits", "t_parts", "u_parts"))
+@triton.jit(do_not_specialize=("M", "N", "K", "tiles_n", "tiles", "count", "splits", "t_parts", "u_parts"))
 def update_kernel(
-    by_m, by_pair, W_m, W_v, P, averages, sums, parts, squares, scaled, c2,
+    by_m, by_pair, W_m, W_v, copy, P, averages, sums, parts, squares, scaled, c2,
     g_m, g_s, a_m, A, t, u, over_batch, schedule, cursor,
     M, N, K, tiles_n, tiles, count, splits, stride_a, t_parts, u_parts, precision,
     HALVES: tl.constexpr, HAS_S: tl.constexpr, TIED: tl.constexpr, PRIOR: tl.constexpr, B1: tl.constexpr,
-    B2: tl.constexpr, EPSILON: tl.constexpr, PARTS: tl.constexpr, FUSED: tl.constexpr, PRECISION: tl.constexpr,
-    BN: tl.constexpr, BK: tl.constexpr, VECTOR: tl.constexpr, ROWS: tl.constexpr, BM: tl.constexpr,
+    B2: tl.constexpr, EPSILON: tl.constexpr, PARTS: tl.constexpr, COPY: tl.constexpr, FUSED: tl.constexpr,
+    PRECISION: tl.constexpr, UNIT: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr, VECTOR: tl.constexpr,
+    ROWS: tl.constexpr, BM: tl.constexpr,
 ):  # fmt: skip
-    """Gaussian weights after a step of Adam on `loss + β KL`, in place, and their pair P; sums for `vectors_kernel`.
+    """Gaussian weights after a step of Adam on `loss + β KL`, with what is made of them; sums for `vectors_kernel`.
 
     `schedule` has for each step and replica: Adam's rate, its correction, and β/N; the step is in `cursor`. `PRIOR` is
     "none", "isotropic", or empirical Bayes with one variance for each input ("inputs") or for all weights ("all"). Its
@@ -147,9 +150,9 @@ def update_kernel(
     program, tile = tl.program_id(0), tl.program_id(0) - (tl.num_programs(0) - tiles)
     if tile >= 0:
         _update_weights(
-            by_m, by_pair, W_m, W_v, P, averages, sums, parts, squares, scaled, c2, g_m, g_s, a_m, A, schedule, cursor,
-            tile, M, N, K, tiles_n, tiles, count, splits, stride_a, precision, replica, replicas,
-            HALVES, HAS_S, TIED, PRIOR, B1, B2, EPSILON, FUSED, PRECISION, BM, BN, BK, VECTOR,
+            by_m, by_pair, W_m, W_v, copy, P, averages, sums, parts, squares, scaled, c2, g_m, g_s, a_m, A, schedule,
+            cursor, tile, M, N, K, tiles_n, tiles, count, splits, stride_a, precision, replica, replicas,
+            HALVES, HAS_S, TIED, PRIOR, B1, B2, EPSILON, COPY, FUSED, PRECISION, UNIT, BM, BN, BK, VECTOR,
         )  # fmt: skip
     else:  # the first programs, because these take longest
         blocks = tl.cdiv(N, VECTOR)
@@ -167,12 +170,13 @@ def update_kernel(
 
 @triton.jit
 def _update_weights(
-    by_m, by_pair, W_m, W_v, P, averages, sums, parts, squares, scaled, c2, g_m, g_s, a_m, A, schedule, cursor,
+    by_m, by_pair, W_m, W_v, copy, P, averages, sums, parts, squares, scaled, c2, g_m, g_s, a_m, A, schedule, cursor,
     tile, M, N, K, tiles_n, tiles, count, splits, stride_a, precision, replica, replicas,
     HALVES: tl.constexpr, HAS_S: tl.constexpr, TIED: tl.constexpr, PRIOR: tl.constexpr, B1: tl.constexpr,
-    B2: tl.constexpr, EPSILON: tl.constexpr, FUSED: tl.constexpr, PRECISION: tl.constexpr,
-    BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr, VECTOR: tl.constexpr,
+    B2: tl.constexpr, EPSILON: tl.constexpr, COPY: tl.constexpr, FUSED: tl.constexpr, PRECISION: tl.constexpr,
+    UNIT: tl.constexpr, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr, VECTOR: tl.constexpr,
 ):  # fmt: skip
+    K = K // UNIT * UNIT  # so that the compiler knows how rows are aligned
     step, rate, correction, beta = settings_now(schedule, cursor, replica, replicas)
     tiles_k = tl.cdiv(K, BK)
     tile_n = tile // tiles_k
@@ -180,7 +184,9 @@ def _update_weights(
     columns = (tile % tiles_k) * BK + tl.arange(0, BK)
     inside = (rows[:, None] < N) & (columns[None, :] < K)
     at = (replica * N + rows[:, None]) * K + columns[None, :]
-    pair = (replica * N + rows[:, None]) * (K * HALVES) + columns[None, :]
+    height, width = padded(N), padded(K)
+    product = (replica * height + rows[:, None]) * width + columns[None, :]
+    pair = (replica * height + rows[:, None]) * (width * HALVES) + columns[None, :]
     if FUSED:
         by_mean, one, other = weight_tile(
             g_m, g_s, a_m, A, replica, rows, columns, 0, M, M, N, K, stride_a, HALVES, PRECISION, BM, BN, BK
@@ -189,12 +195,12 @@ def _update_weights(
         by_mean, one = tl.zeros((BN, BK), tl.float32), tl.zeros((BN, BK), tl.float32)
         other = tl.zeros((BN, BK), tl.float32)
         for part in range(0, splits):
-            skipped = part * replicas * N * K
-            by_mean += tl.load(by_m + skipped + at, mask=inside, other=0.0)
+            skipped = part * replicas * height * width
+            by_mean += tl.load(by_m + skipped + product, mask=inside, other=0.0)
             if HALVES > 0:
                 one += tl.load(by_pair + skipped * HALVES + pair, mask=inside, other=0.0).to(tl.float32)
             if HALVES > 1:
-                other += tl.load(by_pair + skipped * HALVES + pair + K, mask=inside, other=0.0).to(tl.float32)
+                other += tl.load(by_pair + skipped * HALVES + pair + width, mask=inside, other=0.0).to(tl.float32)
     m = tl.load(W_m + at, mask=inside, other=0.0)
     if HAS_S:
         by_mean += 2 * m * (one if TIED else other)
@@ -238,8 +244,10 @@ def _update_weights(
     m = adam_at(m, by_mean, averages, size, at, inside, rate, correction, B1, B2, EPSILON)
     second += m * m
     tl.store(W_m + at, m, mask=inside)
+    if COPY:
+        tl.store(copy + product, m, mask=inside)
     if HAS_S:
-        tl.store(P + pair + (HALVES - 1) * K, m * m, mask=inside)
+        tl.store(P + pair + (HALVES - 1) * width, m * m, mask=inside)
     if PRIOR == "inputs":
         seconds = tl.sum(tl.where(inside, second, 0.0), 0)
         tl.store(parts + (new * tiles_n + tile_n) * K + columns, seconds, mask=columns < K)

@@ -11,7 +11,7 @@ import triton
 import triton.language as tl
 
 from torchnpn.kernels.triton.adam import adam_at, settings_now
-from torchnpn.kernels.triton.epilogues import row_sums
+from torchnpn.kernels.triton.epilogues import padded, row_sums
 
 
 @triton.jit
@@ -35,8 +35,8 @@ def sum_outputs(
     by_r2 = tl.zeros((VECTOR,), tl.float32)
     for start in range(0, ROWS, BM):
         rows = run * ROWS + start + tl.arange(0, BM)
-        inside = (rows[:, None] < M) & (columns[None, :] < N)
-        at = (replica * M + rows[:, None]) * N + columns[None, :]
+        inside = (rows[:, None] < M) & (columns[None, :] < padded(N))
+        at = (replica * M + rows[:, None]) * padded(N) + columns[None, :]
         up_s = tl.load(g_s + at, mask=inside, other=0.0).to(tl.float32)
         by_m += tl.sum(tl.load(g_m + at, mask=inside, other=0.0), 0)
         by_s += tl.sum(up_s, 0)
@@ -58,8 +58,8 @@ def sum_inputs(
     by_c2 = tl.zeros((VECTOR,), tl.float32)
     for start in range(0, ROWS, BM):
         rows = run * ROWS + start + tl.arange(0, BM)
-        inside = (rows[:, None] < M) & (columns[None, :] < K)
-        at = rows[:, None].to(tl.int64) * K + columns[None, :]
+        inside = (rows[:, None] < M) & (columns[None, :] < padded(K))
+        at = rows[:, None].to(tl.int64) * padded(K) + columns[None, :]
         m = tl.load(a_m + at, mask=inside, other=0.0)
         second = m * m
         if HAS_S:
