@@ -193,13 +193,14 @@ class SupervisedEstimator(NPNEstimator):
             return
         rows = checked_subsets(options.subsets, self.n_estimators or 1, X.shape[0], weight)
         seen = X.shape[0] if rows is None else rows.shape[1]  # by each network
-        check_enough_rows(self, X, weight)
         if self._goes_on:
             self._start_from_before()
             t = self._learnable_targets(y)
+            check_enough_rows(self, X, weight)
         else:
             self._mixing = self._bins = self._beyond = self._largest = None
             t, targets = self._begin(X, y, weight, seen)
+            check_enough_rows(self, X, weight)
             self._start(seen, targets)
         whole = Member(self.network_, self.likelihood_, self._seed)
         data, validation = (self._inputs(X, X_variance), t, weight), self._learnable_validation(options)

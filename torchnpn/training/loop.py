@@ -108,8 +108,8 @@ def train(
     saved = time.monotonic()
     while not run.finished:
         run.epoch()
-        if callback is not None:
-            run.history.stopped_early |= any(processes.each(lambda: callback(run.history) is True))
+        ended = processes.each(lambda: callback is not None and callback(run.history) is True)  # by that of any process
+        run.history.stopped_early |= any(ended)
         due = run.finished or time.monotonic() - saved > checkpoints.SECONDS
         if path is not None and due and processes.is_first:
             checkpoints.write(path, run.state(), identity)
