@@ -36,7 +36,7 @@ test-fast: .venv/.installed ## the tests without the slow ones, under three minu
 test-newest: ## all tests with the newest torch, pandas and others, in .venv-newest; TORCH=torch==2.13.0 keeps that torch
 	@test -x $(NEWEST)/bin/python || $(PYTHON) -m venv $(NEWEST)
 	@echo "Installing the newest versions into $(NEWEST) ..."
-	@$(NEWEST)/bin/python $(INSTALL) --upgrade --upgrade-strategy eager "$(TORCH)" -e ".[test]" -e ./studies -e ./runtime
+	@$(NEWEST)/bin/python $(INSTALL) --upgrade --upgrade-strategy eager "$(TORCH)" -e ".[test]" -e ./studies -e ./runtime polars
 	@$(NEWEST)/bin/python -c 'from importlib.metadata import version as v; print(*(f"{n} {v(n)}" for n in "torch pandas numpy scipy scikit-learn matplotlib pyarrow".split()), sep=", ")'
 	@$(NEWEST)/bin/python $(TESTS)
 

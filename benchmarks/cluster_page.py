@@ -1,4 +1,4 @@
-"""What docs/cluster.md shows of the records of big_folder.py, kill_workers.py and scoring.py, and its plan on paper.
+"""What docs/cluster.md shows of records (big_folder, processes, kill_workers, scoring, nccl), and its plan on paper.
 
 `python benchmarks/cluster_page.py` writes it into the page.
 """
@@ -63,6 +63,26 @@ def folders(record: dict[str, Any]) -> str:
     return f"{summaries.table(head, rows, words=2)}\n\n{about} {times}"
 
 
+def processes(record: dict[str, Any]) -> str:
+    """A step of one process beside a step of two, for each size."""
+    head = [
+        "units",
+        "rows in a step",
+        "one: CPU, ms",
+        "each of two: CPU, ms",
+        "faster with a core each",
+        "on the clock",
+    ]
+    rows = []
+    for row in record["rows"]:
+        one, two = row["one"], row["two"]
+        cpu = [f"{one['cpu'] / 1e3:,.1f}", f"{two['cpu'] / 1e3:,.1f}", f"{one['cpu'] / two['cpu']:.2f}"]
+        units = "-".join(map(str, row["hidden"]))
+        rows.append([units, f"{row['batch']:,}", *cpu, f"{one['clock'] / two['clock']:.2f}"])
+    about = f"{record['columns']} columns, {record['CPUs']} CPUs, load {record['load']:g}, {record['date']}."
+    return f"{summaries.table(head, rows)}\n\n{about}"
+
+
 def kills(record: dict[str, Any]) -> str:
     """What each training went through, and what came in the end."""
     rows = []
@@ -86,6 +106,18 @@ def scoring(record: dict[str, Any]) -> str:
     names |= {"by_spark_arrow": "Spark, `mapInArrow`", "by_spark_pandas": "Spark, `mapInPandas`"}
     rows = [[names[way], found["version"], f"{found['largest difference']:g}"] for way, found in record["ways"].items()]
     return summaries.table(["", "version", "largest difference from `predict`"], rows, words=1)
+
+
+def nccl(record: dict[str, Any]) -> str:
+    """How far the losses with NCCL are from those of a plain training."""
+    curves = record["curves"]
+    most = max(curve["largest relative difference"] for curve in curves.values())
+    count = "one process" if record["processes"] == 1 else f"{record['processes']} processes"
+    where = f"{record['device']}, torch {record['torch']}, NCCL {record['NCCL']}, {count}"
+    return (
+        f"On a GPU ({where}) the sum by NCCL lies inside the recorded step: the losses of {len(curves)} networks "
+        f"differ from those of a plain training by {most:.0e} at most."
+    )
 
 
 class Plan:
@@ -153,8 +185,10 @@ def with_tables(page: str) -> str:
     """The page with the figures of all records."""
     folder = recorded("big_folder")
     page = summaries.with_table(page, "big_folder.py", folders(folder))
+    page = summaries.with_table(page, "processes.py", processes(recorded("processes")))
     page = summaries.with_table(page, "kill_workers.py", kills(recorded("kill_workers")))
     page = summaries.with_table(page, "scoring.py", scoring(recorded("scoring")))
+    page = summaries.with_table(page, "nccl.py", nccl(recorded("nccl")))
     return summaries.with_table(page, "cluster_page.py", plan(folder, recorded("step_cuda")))
 
 

@@ -23,7 +23,9 @@ LAYERS = (  # from the bottom up; a module imports from layers below its own
     ("nn",),
     ("likelihoods", "priors"),
     ("training",),
+    ("progress",),
     ("columns",),
+    ("rows",),
     ("conformal",),
     ("estimators",),
     ("inspection",),
@@ -38,7 +40,14 @@ LAYERS = (  # from the bottom up; a module imports from layers below its own
 )
 RANK = {name: rank for rank, names in enumerate(LAYERS) for name in names}
 LEAVES = {"datasets", "metrics", "plots", "report", "table_files"}  # know arrays and Moments, no more
-FLOOR = {"_cuda", "_files", "_text", "_torch", "censoring"}  # know nothing of the package; anything may use them
+FLOOR = {
+    "_cuda",
+    "_files",
+    "_text",
+    "_torch",
+    "censoring",
+    "settings",
+}  # know nothing of the package; anything may use them
 FREE = {"io"}  # may use anything but the demo
 STUDIES = {"demo"}  # only the command imports it
 USE_PUBLIC_API = {"demo", "exporting", "serve", "cli"}  # may write `import torchnpn as npn`

@@ -21,14 +21,13 @@ LARGEST_FILE = 400
 GOAL = Size(2_400, 16)  # of a package
 ABOVE = {  # its goal, and no larger than it is; `families` and `maps` have a file for each thing they list
     "cli": Size(2_400, 19),  # a file for each command
-    "estimators": Size(4_000, 23),
+    "estimators": Size(3_150, 16),
     "families": Size(4_250, 34),
-    "kernels": Size(5_400, 37),
+    "kernels": Size(5_500, 37),
     "likelihoods": Size(2_550, 20),
     "maps": Size(2_250, 22),
-    "training": Size(3_000, 17),
+    "training": Size(3_050, 17),
 }
-LONG = {"exporting/translate.py": 440}  # files
 PACKAGES = sorted(path.name for path in ROOT.iterdir() if (path / "__init__.py").is_file())
 
 
@@ -46,7 +45,7 @@ def test_size_of_a_package(package):
 
 def test_size_of_files():
     sizes = {path.relative_to(ROOT).as_posix(): lines(path) for path in ROOT.rglob("*.py")}
-    long = {name: size for name, size in sizes.items() if size > LONG.get(name, LARGEST_FILE)}
+    long = {name: size for name, size in sizes.items() if size > LARGEST_FILE}
     assert not long, f"find the second idea in each: {long}"
 
 

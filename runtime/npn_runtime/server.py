@@ -10,11 +10,12 @@ import json
 import math
 import signal
 import threading
+import urllib.parse
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, ClassVar
 
 from npn_runtime import __version__, csv_files
-from npn_runtime.errors import TableError
+from npn_runtime.errors import ModelError, TableError
 from npn_runtime.model import Model
 
 MOST_BYTES, MOST_ROWS, SECONDS = 8 << 20, 20_000, 30.0  # of a request; that it may take to arrive
@@ -76,18 +77,19 @@ class _Handler(BaseHTTPRequestHandler):
 
     def do_POST(self) -> None:
         try:
-            if self.path.partition("?")[0] != "/predict":
+            path, _, query = self.path.partition("?")
+            if path != "/predict":
                 raise Refused(404, "There are POST /predict, GET /model and GET /health.")
-            body, kind = self._body(), self.headers.get_content_type()
+            body, kind, level = self._body(), self.headers.get_content_type(), _level(query)
             if kind == "text/csv":
-                self._send(200, _as_csv(self.server.model, body), "text/csv; charset=utf-8")
+                self._send(200, _as_csv(self.server.model, body, level), "text/csv; charset=utf-8")
             elif kind in ("application/json", "application/x-www-form-urlencoded"):  # the second is what curl -d says
-                self._answer(200, _as_json(self.server.model, body))
+                self._answer(200, _as_json(self.server.model, body, level))
             else:
                 raise Refused(415, "Expected a body of content-type application/json or text/csv.")
         except Refused as refused:
             self._answer(refused.status, {"error": refused.sentence})
-        except TableError as error:
+        except (TableError, ModelError) as error:
             self._answer(422, {"error": str(error)})
 
     def _body(self) -> bytes:
@@ -114,7 +116,16 @@ class _Handler(BaseHTTPRequestHandler):
         """Requests are not logged."""
 
 
-def _as_json(model: Model, body: bytes) -> Any:
+def _level(query: str) -> float | None:
+    """Of the intervals, if one is asked for."""
+    given = urllib.parse.parse_qs(query).get("level", [None])[-1]
+    try:
+        return None if given is None else float(given)
+    except ValueError:
+        raise Refused(422, f"level expects a number such as 0.9, got {given!r}.") from None
+
+
+def _as_json(model: Model, body: bytes, level: float | None) -> Any:
     """An object for a row, a list of them for a list of rows."""
     try:
         content = json.loads(body)
@@ -129,19 +140,19 @@ def _as_json(model: Model, body: bytes) -> Any:
             raise Refused(
                 422, f"Column {missing!r} is missing from row {number:,}; send null where a value is unknown."
             )
-    predicted = model.predict({name: [row[name] for row in rows] for name in model.names})
+    predicted = model.predict({name: [row[name] for row in rows] for name in model.names}, level)
     values = zip(*(column.tolist() for column in predicted.values()), strict=True)
     answers = [dict(zip(predicted, row, strict=True)) for row in values]
     return answers[0] if isinstance(content, dict) else answers
 
 
-def _as_csv(model: Model, body: bytes) -> bytes:
+def _as_csv(model: Model, body: bytes, level: float | None) -> bytes:
     """The table with predictions beside its columns."""
     out = io.StringIO(newline="")
     count = 0
     for part in csv_files.read_text(io.BytesIO(body), "The body", model.names):
         _check_count(count := count + part.rows)
-        predicted = model.predict_part(part)
+        predicted = model.predict_part(part, level)
         if taken := predicted.keys() & part.columns.keys():
             raise Refused(422, f"The table already has a column {min(taken)!r}: leave it out.")
         csv_files.write(out, part, predicted, with_header=part.first_row == 1)

@@ -321,7 +321,7 @@ def address(models):
 def ask(url, body=None, kind="application/json"):
     request = urllib.request.Request(url, body, {"content-type": kind})
     try:
-        with urllib.request.urlopen(request, timeout=60) as answer:
+        with urllib.request.urlopen(request, timeout=600) as answer:
             return answer.status, answer.read().decode()
     except urllib.error.HTTPError as error:
         return error.code, error.read().decode()
@@ -339,6 +339,12 @@ def test_the_server_answers_rows(models, new, address):
     assert status == 200
     assert text.splitlines()[0] == "x,kind,day,months,cost_mean,cost_std,cost_low,cost_high"
     assert len(text.splitlines()) == 41
+    half = models["cost"][1].predict(new, level=0.5)
+    status, text = ask(f"{address}/predict?level=0.5", json.dumps(rows[0]).encode())
+    assert json.loads(text)["cost_low"] == pytest.approx(half["cost_low"][0], rel=1e-6)
+    for level, words in (("much", "a number such as 0.9"), ("0.77", "Export it with an interval of 0.77")):
+        status, text = ask(f"{address}/predict?level={level}", json.dumps(rows[0]).encode())
+        assert (status, words in json.loads(text)["error"]) == (422, True)
     assert json.loads(ask(f"{address}/health")[1])["status"] == "ok"
     assert json.loads(ask(f"{address}/model")[1])["target"]["name"] == "cost"
 

@@ -8,7 +8,7 @@ import pytest
 import scipy.sparse
 
 from torchnpn import NPNRegressor
-from torchnpn.estimators.inputs import Inputs
+from torchnpn.rows.inputs import Inputs
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(200, 3))

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from torchnpn import NPNRegressor
-from torchnpn.estimators.inputs import LARGEST, Inputs
+from torchnpn.rows.inputs import LARGEST, Inputs
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(200, 3))

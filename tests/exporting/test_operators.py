@@ -94,6 +94,25 @@ def test_every_layer(name, tmp_path):
     np.testing.assert_allclose(s, expected.variance.numpy(), rtol=1e-5)
 
 
+@pytest.mark.parametrize("std", [1e-6, 1e-3, 1.0])
+def test_a_rectifier_between_linear_layers_is_right_however_sure_its_input_is(std, tmp_path):
+    """From units that are always on or off to ones that nobody knows; onnxruntime has an erf of its own."""
+    torch.manual_seed(0)
+    layers = (npn.nn.Linear.from_torch(torch.nn.Linear(*sizes), std=std) for sizes in ((1, 20), (20, 20), (20, 3)))
+    network = npn.nn.Sequential(*(part for layer in layers for part in (layer, npn.nn.ReLU())))[:-1].eval()
+    sizes = np.logspace(-6, 6, 25)
+    mean = np.concatenate([-sizes, sizes])[:, None].astype(np.float32)
+    variance = (1e-3 * np.abs(mean)) ** 2
+    variance[::3] = 0
+    m, s = gave(network, tmp_path / "network.onnx", mean, variance)
+    with torch.no_grad():
+        x = npn.Moments(*(torch.from_numpy(part).double() for part in (mean, variance)))
+        expected_m, expected_s = (part.numpy() for part in copy.deepcopy(network).double()(x))
+    size = 1 + np.abs(mean)  # of what the layers add up, in float32
+    np.testing.assert_allclose(m / size, expected_m / size, rtol=0, atol=1e-6)
+    np.testing.assert_allclose(s, expected_s, rtol=1e-5)
+
+
 @pytest.mark.parametrize("c", np.logspace(-3, 8, 12))
 def test_gamma_probabilities(c):
     x = special.gammaincinv(c, np.linspace(1e-4, 1 - 1e-4, 99))

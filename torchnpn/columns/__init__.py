@@ -1,5 +1,6 @@
 """Kinds of columns, learnt from a table, and how their cells become the inputs of a network."""
 
+from torchnpn.columns.bins import Bins
 from torchnpn.columns.category import MOST_LEVELS, Category
 from torchnpn.columns.cells import Cells, Texts, Times, is_missing
 from torchnpn.columns.date import Date
@@ -11,6 +12,7 @@ from torchnpn.columns.number import Number
 
 __all__ = [
     "MOST_LEVELS",
+    "Bins",
     "Category",
     "Cells",
     "Column",

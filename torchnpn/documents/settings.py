@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from torchnpn import settings
 from torchnpn.documents.architecture import FAMILY_ACTIVATIONS, LOSSES, SCALINGS
-from torchnpn.estimators import settings
 from torchnpn.training import OPTIMIZERS
 
 _POSITIVE: dict[str, Any] = {

@@ -5,11 +5,13 @@ from torchnpn.estimators.classifier import NPNClassifier
 from torchnpn.estimators.pipeline import Pipeline
 from torchnpn.estimators.predictive import ArrayMoments, ArrayVarianceParts, ClassPredictive, Interval, Predictive
 from torchnpn.estimators.regressor import NPNRegressor
+from torchnpn.progress import EpochRecord
 
 __all__ = [
     "ArrayMoments",
     "ArrayVarianceParts",
     "ClassPredictive",
+    "EpochRecord",
     "Interval",
     "NPNAutoencoder",
     "NPNClassifier",
@@ -19,17 +21,9 @@ __all__ = [
 ]
 
 # For other packages of torchnpn:
-from torchnpn.estimators import settings as settings
 from torchnpn.estimators import state as state
-from torchnpn.estimators import validation as validation
 from torchnpn.estimators.autoencoder import decoded as decoded
-from torchnpn.estimators.bins import Bins as Bins
 from torchnpn.estimators.classifier import ProbabilisticClassifier as ProbabilisticClassifier
 from torchnpn.estimators.comparison import is_count as is_count
 from torchnpn.estimators.forward import in_float64 as in_float64
-from torchnpn.estimators.inputs import Inputs as Inputs
-from torchnpn.estimators.inputs import largest_of as largest_of
-from torchnpn.estimators.learning import Progress as Progress
 from torchnpn.estimators.learning import all_or_nothing as all_or_nothing
-from torchnpn.estimators.learning import reporter as reporter
-from torchnpn.estimators.targets import distinct_labels as distinct_labels

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from torchnpn.estimators.targets import in_network_units
 from torchnpn.likelihoods import BY_NAME, Likelihood, Units
+from torchnpn.rows import in_network_units
 
 Array = NDArray[Any]
 

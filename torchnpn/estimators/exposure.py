@@ -9,13 +9,21 @@ import numpy as np
 from numpy.typing import NDArray
 
 from torchnpn.columns import Encoded
-from torchnpn.estimators.settings import short
-from torchnpn.estimators.validation import plain_values, real_numbers
 from torchnpn.io import checks
 from torchnpn.likelihoods import BY_NAME, Likelihood
+from torchnpn.rows import plain_values, real_numbers
+from torchnpn.settings import short
 
 Array = NDArray[Any]
 _LARGEST_RATIO = 1e12  # of exposures, from one row to another
+
+
+class GivenTarget(NamedTuple):
+    """A target as `fit` is given it."""
+
+    values: Any
+    exposure: Any
+    column: str | int | None  # that exposures stood in
 
 
 class Exposure(NamedTuple):

@@ -15,12 +15,11 @@ from torch import Tensor
 
 from torchnpn.censoring import bounds_of
 from torchnpn.conformal import levels
-from torchnpn.estimators.settings import generator_of, short
-from torchnpn.estimators.targets import places_among
-from torchnpn.estimators.validation import real_numbers, score_weight
 from torchnpn.families import Calibrated, Distribution
 from torchnpn.likelihoods import Categorical, Mixture
 from torchnpn.metrics import concordance
+from torchnpn.rows import places_among, real_numbers, score_weight
+from torchnpn.settings import generator_of, short
 
 Array = NDArray[Any]
 _MOST_DRAWS = 10**9  # in one call: 8 GB

@@ -45,12 +45,13 @@ class Calibration:
         own = torch.from_numpy(np.stack([_inverse(q, u) for u in self.knots]))
         return Levels.of(own[0] if len(self.parts) == 1 else levels[None], own)
 
-    def together(self, below: Tensor) -> Tensor:
-        """P(x ≤ y) of all, from those of the networks, (rows, targets, …, members)."""
+    def together(self, below: Tensor, is_erf: bool = False) -> Tensor:  # (rows, targets, points)
+        """P(x ≤ y) of all, from those of the networks, (rows, targets, members, points); or from 2P - 1 of them."""
+        shares = torch.stack(self.parts).to(below.dtype)
+        by_part = 0.5 + (0.5 * shares) @ below if is_erf else shares @ below
         if len(self.parts) == 1:
-            return below @ self.parts[0].to(below.dtype)
-        risen = [_risen(below @ part.to(below.dtype), u) for part, u in zip(self.parts, self.knots, strict=True)]
-        return torch.stack(risen).mean(0)
+            return by_part.squeeze(-2)
+        return torch.stack([_risen(by_part[:, :, k], u) for k, u in enumerate(self.knots)]).mean(0)
 
 
 def _inverse(q: Array, knots: Array) -> Array:  # (levels,), (n + 2, targets) -> (targets, levels)

@@ -34,12 +34,12 @@ class _Density(NamedTuple):
 
     def distribution_function(self) -> Function:
         """From t to the share of the integral up to t."""
-        nodes, weights = map(torch.from_numpy, (0.5 + 0.5 * _NODES[0], 0.5 * _NODES[1]))
+        nodes, weights = map(torch.from_numpy, (0.5 + 0.5 * _NODES[0][:, None], 0.5 * _NODES[1][None]))
 
         def inside(t: Tensor) -> Tensor:
             width = t - self.low
-            places = self.low.unsqueeze(-1) + width.unsqueeze(-1) * nodes
-            return width * (torch.exp(self.h(places)) @ weights)
+            places = self.low.unsqueeze(-2) + width.unsqueeze(-2) * nodes
+            return width * (weights @ torch.exp(self.h(places))).squeeze(-2)
 
         first, last = self.below(self.low), self.above(self.high)
         whole = first + inside(self.high) + last
@@ -61,8 +61,8 @@ def gamma(c: Tensor) -> Function:
     high = torch.log(c + _REACH * torch.sqrt(c) + _DEPTH)
 
     def h(t: Tensor) -> Tensor:
-        own = c.unsqueeze(-1)
-        return own * (t - peak.unsqueeze(-1)) - (torch.exp(t) - own)
+        own = c.unsqueeze(-2)
+        return own * (t - peak.unsqueeze(-2)) - (torch.exp(t) - own)
 
     def below(t: Tensor) -> Tensor:
         """∫ e^(c s - e^s) ds from -∞ to t = e^ct Σ_j (-v)^j/j!(c + j), v = e^t."""
@@ -85,8 +85,8 @@ def beta(a: Tensor, b: Tensor) -> Function:
     high = peak + _spread(a) + _REACH * torch.rsqrt(b) + _SLOW / b
 
     def h(t: Tensor) -> Tensor:
-        own = a.unsqueeze(-1) * (t - peak.unsqueeze(-1)) - n.unsqueeze(-1) * _softplus(t)
-        return own + at_peak.unsqueeze(-1)
+        own = a.unsqueeze(-2) * (t - peak.unsqueeze(-2)) - n.unsqueeze(-2) * _softplus(t)
+        return own + at_peak.unsqueeze(-2)
 
     def tail(a: Tensor, peak: Tensor, is_slow: Tensor) -> Function:
         """∫ e^as (1 + e^s)^-n ds from -∞ to t = e^at Σ_j C(-n, j) v^j/(a + j), v = e^t."""

@@ -14,10 +14,11 @@ import torch
 from torch.export import Dim, ExportedProgram
 
 import torchnpn
+from torchnpn import settings
 from torchnpn._files import whole_file
-from torchnpn.estimators import settings, validation
 from torchnpn.exporting.about import KEY
 from torchnpn.exporting.predictors import Options, Predictor, predictor
+from torchnpn.rows import validation
 
 
 def export(

@@ -21,7 +21,7 @@ from torchnpn.families import (
     ZeroInflated,
 )
 
-Function = Callable[[Tensor], Tensor]  # (rows, targets, levels, points) -> (rows, targets, levels, points, members)
+Function = Callable[[Tensor], Tensor]  # (rows, targets, points) -> (rows, targets, members, points)
 _LEAST = 1e-300
 
 
@@ -30,41 +30,39 @@ def distribution_function(each: Parametric, mean: Tensor, std: Tensor) -> Functi
 
     Args:
         each: (members, rows, targets).
-        mean: (rows, targets, 1, 1).
+        mean: (rows, targets, 1).
         std: Likewise.
     """
-    if isinstance(each, Gaussian):
-        return _gaussian(each, mean, std)
     at = _at(each)
-    return lambda t: at((mean + std * t).unsqueeze(-1))
+    return lambda t: at((mean + std * t).unsqueeze(-2))
 
 
-def _gaussian(each: Gaussian, mean: Tensor, std: Tensor) -> Function:
-    """In float32, of which a search needs six digits: numbers are of the size of one."""
-    d = ((_last(each.m) - mean.unsqueeze(-1)) / std.unsqueeze(-1)).float()
-    inverse = (std.unsqueeze(-1) / _last(each.s).sqrt() * math.sqrt(0.5)).float()
-    return lambda t: 0.5 + 0.5 * torch.erf((t.unsqueeze(-1) - d) * inverse)
+def erf_of_gaussians(each: Gaussian, mean: Tensor, std: Tensor) -> Function:
+    """The same for Gaussian members, but 2P - 1: in float32, of which a search needs six digits."""
+    inverse = math.sqrt(0.5) * std / each.s.sqrt().movedim(0, -1)
+    d, steepness = (part.float().unsqueeze(-1) for part in ((each.m.movedim(0, -1) - mean) / std, inverse))
+    return lambda t: torch.erf((t.unsqueeze(-2) - d) * steepness)
 
 
 def _at(each: Parametric) -> Function:
-    """From y, with a last dimension of one, to P(x ≤ y)."""
+    """From y (rows, targets, 1, points) to P(x ≤ y)."""
     if isinstance(each, ZeroInflated):
-        of_base, p = _at(each.base), _last(each.p)
+        of_base, p = _at(each.base), _beside(each.p)
         return lambda y: torch.where(y < 0, 0.0, p + (1 - p) * of_base(y))
     if isinstance(each, Gamma):
-        share, log_rate = distribution_functions.gamma(_last(each.c)), torch.log(_last(each.d))
+        share, log_rate = distribution_functions.gamma(_beside(each.c)), torch.log(_beside(each.d))
         return lambda y: torch.where(y > 0, share(_log(y) + log_rate), 0.0)
     if isinstance(each, LogNormal):
-        m, inverse = _last(each.m), torch.rsqrt(_last(each.s)) * math.sqrt(0.5)
+        m, inverse = _beside(each.m), torch.rsqrt(_beside(each.s)) * math.sqrt(0.5)
         return lambda y: torch.where(y > 0, (0.5 + 0.5 * torch.erf(((_log(y) - m) * inverse).float())).double(), 0.0)
     if isinstance(each, Weibull):
-        log_scale, k = torch.log(_last(each.lam)), _last(torch.as_tensor(each.shape))
+        log_scale, k = torch.log(_beside(each.lam)), _beside(torch.as_tensor(each.shape))
         return lambda y: torch.where(y > 0, -torch.expm1(-torch.exp(k * (_log(y) - log_scale))), 0.0)
     if isinstance(each, Beta):
-        share = distribution_functions.beta(_last(each.c), _last(each.d))
+        share = distribution_functions.beta(_beside(each.c), _beside(each.d))
         return lambda y: torch.where(y > 0, share(_log(y) - _log(1 - y)), 0.0)
     if isinstance(each, NegativeBinomial):
-        n, p = _last(each.n), _last(each.p)
+        n, p = _beside(each.n), _beside(each.p)
         odds = torch.log1p(-p) - torch.log(p)
 
         def counted(y: Tensor) -> Tensor:
@@ -74,7 +72,7 @@ def _at(each: Parametric) -> Function:
 
         return counted
     if isinstance(each, StudentT):
-        m, inverse, nu = _last(each.m), torch.rsqrt(_last(each.s)), _last(each.nu)
+        m, inverse, nu = _beside(each.m), torch.rsqrt(_beside(each.s)), _beside(each.nu)
         share, log_nu = distribution_functions.beta(torch.full_like(nu, 0.5), 0.5 * nu), torch.log(nu)
 
         def two_sided(y: Tensor) -> Tensor:
@@ -88,8 +86,8 @@ def _at(each: Parametric) -> Function:
     )
 
 
-def _last(parameter: Tensor) -> Tensor:  # (members, rows, targets) -> (rows, targets, 1, 1, members)
-    return parameter.movedim(0, -1).unsqueeze(-2).unsqueeze(-2)
+def _beside(parameter: Tensor) -> Tensor:  # (members, rows, targets) -> (rows, targets, members, 1)
+    return parameter.movedim(0, -1).unsqueeze(-1)
 
 
 def _log(y: Tensor) -> Tensor:

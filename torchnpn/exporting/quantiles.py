@@ -15,14 +15,15 @@ import torch
 from torch import Tensor
 from torch.distributions import constraints
 
-from torchnpn.exporting.members import distribution_function
+from torchnpn.exporting.members import distribution_function, erf_of_gaussians
 from torchnpn.families import Gaussian, LogNormal, Parametric, ZeroInflated, mean_and_variance
 
 _POINTS = {torch.float32: 31, torch.float64: 9}  # float64 functions are dear: fewer places, more rounds
 _WIDTH, _WIDTH_OF_COUNTS = 5e-3, 1e-4  # of the last interval
 _SURE = 1e-6  # levels of networks nearer to 0 and 1 are taken as this
 
-Together = Callable[[Tensor], Tensor]
+Function = Callable[[Tensor], Tensor]
+Together = Callable[[Tensor, bool], Tensor]
 
 
 class Levels(NamedTuple):
@@ -51,7 +52,7 @@ def quantiles(each: Parametric, parts: list[Tensor], levels: Levels, together: T
         each: The members.
         parts: For each part of them (members,) shares, zero for those of others.
         levels: What is wanted.
-        together: The distribution function of all, from those of the members along the last dimension.
+        together: The distribution function of all, from those of the members; or from 2P - 1 of them, if so said.
     """
     if isinstance(each, LogNormal):
         return torch.exp(quantiles(Gaussian.unchecked(each.m, each.s), parts, levels, together))
@@ -64,14 +65,18 @@ def quantiles(each: Parametric, parts: list[Tensor], levels: Levels, together: T
         low, high = torch.maximum(low - 1 / std, (-1.0 - mean) / std), high + 1 / std
     elif each.support is not constraints.real:
         low = torch.maximum(low, -mean / std)
-    F = distribution_function(each, mean.unsqueeze(-1), std.unsqueeze(-1))
-    search = _Search(lambda t: together(F(t)), levels.q, torch.float32 if isinstance(each, Gaussian) else torch.float64)
+    if isinstance(each, Gaussian):
+        erf = erf_of_gaussians(each, mean, std)
+        search = _Search(lambda t: together(erf(t), True), levels.q, torch.float32)
+    else:
+        F = distribution_function(each, mean, std)
+        search = _Search(lambda t: together(F(t), False), levels.q, torch.float64)
     low, high = search.narrowed(low, high, levels.widest, _WIDTH_OF_COUNTS if is_count else _WIDTH)
     if is_count:
         return torch.floor(mean + std * high)
     found = mean + std * search.between(low, high)
     if isinstance(each, ZeroInflated):
-        found = torch.where(together(each.p.movedim(0, -1).unsqueeze(-2)) >= levels.q, 0.0, found)
+        found = torch.where(together(each.p.movedim(0, -1).unsqueeze(-1), False) >= levels.q, 0.0, found)
     return found
 
 
@@ -91,7 +96,7 @@ def _bounds(parts: list[tuple[Tensor, Tensor]], levels: Levels) -> tuple[Tensor,
 class _Search(NamedTuple):
     """For P(x ≤ t) = q."""
 
-    F: Together  # (rows, targets, levels, points) -> the same
+    F: Function  # (rows, targets, points) -> the same
     q: Tensor
     dtype: torch.dtype  # of t
 
@@ -102,7 +107,7 @@ class _Search(NamedTuple):
         low, goal = low.to(self.dtype).unsqueeze(-1), self.q.to(self.dtype).unsqueeze(-1)
         step = (high.to(self.dtype).unsqueeze(-1) - low) / (points + 1)
         for _ in range(math.ceil(math.log(widest / wanted) / math.log(points + 1))):
-            below = self.F(low + step * places) < goal
+            below = self._at(low + step * places) < goal
             low = low + step * below.to(self.dtype).sum(-1, keepdim=True)
             step = step * (1 / (points + 1))
         low, width = low.squeeze(-1), step.squeeze(-1) * (points + 1)
@@ -110,10 +115,13 @@ class _Search(NamedTuple):
 
     def between(self, low: Tensor, high: Tensor) -> Tensor:
         """Along the straight line from one end to the other."""
-        ends = self.F(torch.stack([low, high], -1).to(self.dtype)).double()
+        ends = self._at(torch.stack([low, high], -1).to(self.dtype)).double()
         first, last = ends.unbind(-1)
         share = ((self.q - first) / (last - first).clamp_min(1e-30)).clamp(0.0, 1.0)
         return low + share * (high - low)
+
+    def _at(self, t: Tensor) -> Tensor:  # (rows, targets, levels, points) -> the same
+        return self.F(t.flatten(-2)).view(t.shape)
 
 
 def _moments(each: Parametric, shares: Tensor) -> tuple[Tensor, Tensor]:

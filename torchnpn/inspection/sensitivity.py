@@ -13,11 +13,12 @@ import torch
 from sklearn.utils.validation import check_is_fitted
 from torch import Tensor
 
-from torchnpn.estimators import in_float64, validation
+from torchnpn.estimators import in_float64
 from torchnpn.inspection.rows import Array
 from torchnpn.likelihoods import OrderedClasses, mixture_parts
 from torchnpn.moments import Moments
 from torchnpn.nn import Ensemble, MeanAndNoise, Sequential, replicas_of, side_by_side
+from torchnpn.rows import validation
 
 _STEPS = 48
 

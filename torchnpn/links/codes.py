@@ -8,8 +8,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from torchnpn.estimators import validation
 from torchnpn.moments import JointMoments, Moments
+from torchnpn.rows import validation
 from torchnpn.training import as_tensor
 
 Codes = Moments | JointMoments  # (nodes, n); of independent dimensions, or with covariances (nodes, n, n)

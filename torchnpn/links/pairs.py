@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from torchnpn.estimators import settings, validation
+from torchnpn import settings
+from torchnpn.rows import validation
 
 Pairs = NDArray[np.int64]  # (pairs, 2)
 

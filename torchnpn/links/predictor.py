@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 from torch import Tensor
 
-from torchnpn.estimators import ArrayMoments, all_or_nothing, settings, state
+from torchnpn import settings
+from torchnpn.estimators import ArrayMoments, all_or_nothing, state
 from torchnpn.io import StoredEstimator
 from torchnpn.links import scores, stored
 from torchnpn.links.codes import checked_codes

@@ -12,20 +12,13 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted
 
-from torchnpn.estimators import (
-    ArrayMoments,
-    ProbabilisticClassifier,
-    all_or_nothing,
-    distinct_labels,
-    largest_of,
-    settings,
-    state,
-    validation,
-)
+from torchnpn import settings
+from torchnpn.estimators import ArrayMoments, ProbabilisticClassifier, all_or_nothing, state
 from torchnpn.io import StoredEstimator, checks
 from torchnpn.logistic.posterior import Posterior, Rows, fit_posterior, linear_moments
 from torchnpn.maps import accurate
 from torchnpn.moments import Moments
+from torchnpn.rows import distinct_labels, largest_of, validation
 
 Array = NDArray[Any]
 _LARGEST = 1e60  # of a feature: its square, times a variance of its weight, is a float64 number yet

@@ -175,7 +175,7 @@ class CpuChainSteps(ChainSteps):
 
     def _adam(self) -> None:
         rate, correction = map(_numbers, self.plan.rates()) if self.epoch is None else self.epoch.rates()
-        self.chain.adam_(rate, correction, *ADAM)
+        self.chain.adam_(rate, correction, *ADAM[1:])
 
 
 class NumpyChainSteps(CpuChainSteps):

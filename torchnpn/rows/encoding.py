@@ -11,7 +11,7 @@ from sklearn.utils.validation import validate_data
 
 from torchnpn._text import did_you_mean
 from torchnpn.columns import Columns, Encoded, Frame, Number, learn
-from torchnpn.estimators.settings import short
+from torchnpn.settings import short
 
 Array = NDArray[Any]
 FROM_TYPE = "from_dtype"

@@ -9,9 +9,9 @@ import scipy.sparse
 import torch
 from numpy.typing import NDArray
 
-from torchnpn.estimators.missing import MOST_FEATURES, conditional, correlations
 from torchnpn.io import checks
 from torchnpn.moments import Moments
+from torchnpn.rows.missing import MOST_FEATURES, conditional, correlations
 
 Array = NDArray[Any]
 _CHUNK = 65_536  # rows that are float64 at a time
@@ -126,6 +126,13 @@ class Inputs(NamedTuple):
         """(rows, features) within the limits, NaN where a value is missing."""
         inside: Array = np.clip((X - self.center) / self.scale, self.low, self.high)
         return inside
+
+    def distances(self, X: Array) -> Array:
+        """(rows, features) as standardised, beyond the limits as well; NaN where a value is missing, or counts so."""
+        scaled = (X - self.center) / self.scale
+        beyond = np.maximum(self.low - scaled, scaled - self.high)
+        found: Array = np.where(beyond > _WIDTHS * (self.high - self.low), np.nan, scaled)
+        return found
 
     def moments(self, X: Any, X_variance: Array | None = None) -> Any:
         """(rows, features) as float32 moments; CSR stays CSR.
