@@ -1,6 +1,7 @@
 """Exported files beside the library: how far apart they are, how long an export takes, and a row in onnxruntime.
 
     python benchmarks/exported.py                    # some minutes on one core; writes studies/results/onnx.json
+    python benchmarks/exported.py --compile          # a minute: only the archive for torch, compiled, into the record
     python benchmarks/exported.py --render PAGE      # the tables of the record into a page
 
 Rows are made (Friedman's function of ten features); a tenth of the cells of the new rows is empty. Times are of the
@@ -12,10 +13,12 @@ from __future__ import annotations
 import argparse
 import importlib.metadata
 import itertools
+import json
 import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -197,11 +200,44 @@ def study() -> dict[str, Any]:
         "duration_s": seconds,
         "models": measured,
         "ratios": beside,
+        "archive": archives(),
     }
 
 
+# --8<-- [start:compiled]
+def compiled(archive: Path) -> Callable[..., Any]:
+    """A .pt2 file as machine code of this kind of computer; it takes a C++ compiler."""
+    program = torch.export.load(archive)
+    package = torch._inductor.aoti_compile_and_package(program, package_path=str(archive.with_suffix(".compiled.pt2")))
+    loaded: Callable[..., Any] = torch._inductor.aoti_load_package(package)
+    return loaded
+    # --8<-- [end:compiled]
+
+
+def archives() -> dict[str, Any]:
+    """The default regressor as an archive for torch, as it is and compiled."""
+    torch.set_num_threads(1)
+    name, model = next(models())
+    one, X = (torch.from_numpy(made(rows, 5)[0]) for rows in (1, NEW))
+    with tempfile.TemporaryDirectory() as folder, torch.no_grad():
+        npn.export(model, path := Path(folder) / "model.pt2", levels=LEVELS)
+        start = time.perf_counter()
+        fast = compiled(path)
+        seconds = time.perf_counter() - start
+        mean, variance, *_, quantiles = (part.numpy() for part in fast(X))
+        found = {"mean": mean, "variance": variance, "quantiles": quantiles}
+        times = {
+            form: {
+                "row_us": round(1e6 * least(partial(call, one))),
+                "rows_us": round(1e6 * least(partial(call, X)) / NEW, 1),
+            }
+            for form, call in (("as it is", torch.export.load(path).module()), ("compiled", fast))
+        }
+    return {"model": name, **errors(model, found, X.numpy()), "compile_s": round(seconds), **times}
+
+
 def render(record: dict[str, Any]) -> str:
-    """Two markdown tables: files beside the library, and NPN beside plain networks."""
+    """Three markdown tables: files beside the library, NPN beside plain networks, an archive compiled."""
     head = (
         *("model", "mean", "variance", "quantiles, or probabilities", "nodes", "export, s"),
         *("one row, µs", "by the library", "of 200 rows, µs", "by the library"),
@@ -217,21 +253,29 @@ def render(record: dict[str, Any]) -> str:
         ratio = f"{row['npn_us'] / row['plain_us']:.1f}"
         beside.append((f"{row['units']}", f"{row['rows']}", f"{row['npn_us']:,}", f"{row['plain_us']:,}", ratio))
     second = ("units of both hidden layers", "rows at once", "NPN, µs", "plain, µs", "ratio")
-    return f"{summaries.table(head, lines)}\n\n{summaries.table(second, beside, words=0)}"
+    archive = record["archive"]
+    third = ("`NPNRegressor()` as a `.pt2` file", "one row, µs", "of 200 rows, µs")
+    forms = [(form, *(f"{archive[form][key]:,}" for key in ("row_us", "rows_us"))) for form in ("as it is", "compiled")]
+    tables = (summaries.table(head, lines), summaries.table(second, beside, words=0), summaries.table(third, forms))
+    return "\n\n".join(tables) + f"\n\nCompiling took {archive['compile_s']} s."
 
 
 def with_table(page: str, record: dict[str, Any]) -> str:
-    """The page with both tables between its comments."""
+    """The page with these tables between its comments."""
     return summaries.with_table(page, "exported.py", render(record))
 
 
 def main(arguments: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--render", type=Path, metavar="PAGE", help="only render the record into a page")
+    parser.add_argument("--compile", action="store_true", help="only measure the archive for torch, compiled")
     options = parser.parse_args(arguments)
     if options.render:
         return records.render(options.render, RECORD, with_table)
-    record = study()
+    if options.compile:
+        record = json.loads(RECORD.read_text()) | {"archive": archives()}
+    else:
+        record = study()
     records.write_json(RECORD, record)
     print(render(record))
 

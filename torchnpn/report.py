@@ -122,19 +122,19 @@ def _picture(picture: Picture) -> str:
 
 def _table(table: Table) -> str:
     head = "".join(f'<th scope="col">{escape(cell)}</th>' for cell in table.header)
+    wide = table.words and len(table.header) > 3  # on a phone it becomes a list, and each cell says its column
+    columns = [f' data-column="{escape(cell)}"' if wide else "" for cell in table.header]
     best = [*table.best, *[None] * (len(table.rows) - len(table.best))]
-    rows = "".join(_row(first, rest, bold) for (first, *rest), bold in zip(table.rows, best, strict=True))
-    kind = ' class="words"' if table.words else ""
+    rows = "".join(_row(row, columns, bold) for row, bold in zip(table.rows, best, strict=True))
+    kind = ' class="words wide"' if wide else ' class="words"' if table.words else ""
     return f'<div class="scroll"><table{kind}><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table></div>'
 
 
-def _row(name: str, cells: Sequence[str], bold: int | None) -> str:
-    rest = "".join(_cell(cell, i == bold) for i, cell in enumerate(cells, 1))
-    return f'<tr><th scope="row">{escape(name)}</th>{rest}</tr>'
-
-
-def _cell(text: str, is_best: bool) -> str:
-    return f'<td class="best">{escape(text)}</td>' if is_best else f"<td>{escape(text)}</td>"
+def _row(cells: Sequence[str], columns: Sequence[str], best: int | None) -> str:
+    marks = [' class="best"' if i == best else "" for i in range(len(cells))]
+    whole = zip(('th scope="row"', *["td"] * (len(cells) - 1)), marks, columns, map(escape, cells), strict=True)
+    made = [f"<{tag}{mark}{column}>{cell}</{tag[:2]}>" for tag, mark, column, cell in whole]
+    return f"<tr>{''.join(made)}</tr>"
 
 
 def printable(text: str) -> str:
@@ -215,6 +215,10 @@ footer { color: var(--muted); font-size: .85rem; margin-top: 28px; }
   th, td { padding-left: 12px; }
   thead th { white-space: normal; }
   th:first-child { min-width: 7em; }
+  .wide thead { position: absolute; clip-path: inset(50%); }
+  .wide tbody > tr { display: block; padding: 10px 0; border-bottom: 1px solid var(--line); }
+  .wide tbody > tr > * { display: block; padding: 0 0 2px; border: 0; }
+  .wide tbody > tr > *::before { content: attr(data-column) ": "; color: var(--muted); }
   .facts { grid-template-columns: 1fr; gap: 14px; }
   figure { width: 100% !important; }
 }

@@ -10,6 +10,8 @@ import onnxruntime
 import pandas as pd
 import pytest
 import torch
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
 from support.target_cases import TARGETS
 from typer.testing import CliRunner
 
@@ -249,7 +251,9 @@ def test_an_archive_of_torch_gives_the_same(table, tmp_path):
         ("model", "model.bin", {}, "ends in .onnx or .pt2"),
         ("model", "model.onnx", {"levels": (0.5, 1.0)}, "levels between 0 and 1"),
         ("model", "model.onnx", {"interval": 90}, "interval between 0 and 1"),
-        ("autoencoder", "model.onnx", {}, "got a NPNAutoencoder"),
+        ("autoencoder", "model.onnx", {}, r"got a NPNAutoencoder. Its network can be exported"),
+        ("pipeline", "model.onnx", {}, r"Export the last step of a pipeline"),
+        ("unfitted autoencoder", "model.onnx", {}, r"got a NPNAutoencoder\.$"),
         ("ordered", "model.onnx", {"variance_parts": True}, "not exported for ordered classes"),
     ],
 )
@@ -257,7 +261,9 @@ def test_errors_say_what_to_do(table, model, path, how, words, tmp_path):
     made = {
         "model": lambda: npn.NPNRegressor(**ONE).fit(table.X, table.y),
         "ordered": lambda: npn.NPNClassifier(ordered=True, **ONE).fit(table.X, table.y > 1),
-        "autoencoder": lambda: npn.NPNAutoencoder(),
+        "autoencoder": lambda: npn.NPNAutoencoder(hidden=(4, 2), max_epochs=1, random_state=0).fit(table.X),
+        "unfitted autoencoder": npn.NPNAutoencoder,
+        "pipeline": lambda: make_pipeline(StandardScaler(), npn.NPNRegressor(**ONE)),
     }[model]()
     with pytest.raises((ValueError, TypeError), match=words):
         npn.export(made, tmp_path / path, **how)

@@ -86,6 +86,16 @@ def test_a_finished_training_is_not_repeated(tmp_path):
     assert again[2] == want[2]
 
 
+def test_a_training_that_a_callback_has_ended_stays_ended(tmp_path):
+    path, settings = tmp_path / "run.ckpt", {"epochs": 8, "prior": priors.EmpiricalBayes()}
+    want = run(checkpoint=path, callback=lambda history: len(history.epochs) == 3, **settings)
+    assert len(want[2].epochs) == 3 and want[2].stopped_early
+    again = run(checkpoint=path, callback=stop_after(0), **settings)
+    assert same(again, want) and again[2] == want[2]
+    whole = run(callback=lambda history: len(history.epochs), **settings)  # a number is no True
+    assert len(whole[2].epochs) == 8 and not whole[2].stopped_early
+
+
 def weighted(factor: float = 1.0):
     x, y = data()
     return x, y, torch.linspace(0.1, 1.0, len(x)) * factor

@@ -8,6 +8,7 @@ leaves: sums over parts of the batch, and λ c² as it was before the step.
 
 from __future__ import annotations
 
+import math
 from typing import NamedTuple
 
 import torch
@@ -19,7 +20,7 @@ from torchnpn.kernels.triton.epilogues import padded
 from torchnpn.kernels.triton.layer import MOST_PARTS, batch_parts, stride, weight_products
 from torchnpn.kernels.triton.optimizer import constants, settings_now, step_at
 from torchnpn.kernels.triton.products import weight_tile
-from torchnpn.kernels.triton.signals import Gradient, Precision, Signal, Weights, pointer
+from torchnpn.kernels.triton.signals import UNIT, Gradient, Precision, Signal, Weights, pointer
 from torchnpn.kernels.triton.vectors import sum_inputs, sum_of, sum_outputs, vectors_kernel
 
 _MOST_PARTS = 700  # of sums that each program adds up for itself
@@ -102,7 +103,7 @@ def update_(g: Gradient, a: Signal, w: Weights, optimizer: Optimizer, penalty: P
         g.m, g.s, a.m, pointer(a.pair, a.m), t, u, over_batch, optimizer.schedule, optimizer.cursor,
         M, N, K, tiles_n, tiles, *counts, penalty.precision, HALVES=w.halves, HAS_S=a.random, **common,
         PARTS=MOST_PARTS, COPY=w.padded is not w.W_m, FUSED=fused,
-        PRECISION=precision.mean, BN=BN, BK=BK, VECTOR=_VECTOR, ROWS=_ROWS, BM=min(32, _ROWS),
+        PRECISION=precision.mean, UNIT=math.gcd(K, UNIT), BN=BN, BK=BK, VECTOR=_VECTOR, ROWS=_ROWS, BM=min(32, _ROWS),
     )  # fmt: skip
     if w.b_m is not None or tied:
         vectors_kernel[(blocks + features, R)](
@@ -126,14 +127,15 @@ def _tiling(R: int, N: int, K: int) -> tuple[int, int, int, int]:
 # Kernels ------------------------------------------------------------------------------------------------------------
 
 
-@triton.jit(do_not_specialize=("M", "tiles_n", "tiles", "count", "splits", "t_parts", "u_parts"))
+@triton.jit(do_not_specialize=("M", "N", "K", "tiles_n", "tiles", "count", "splits", "t_parts", "u_parts"))
 def update_kernel(
     by_m, by_pair, W_m, W_v, copy, P, averages, sums, parts, squares, scaled, c2,
     g_m, g_s, a_m, A, t, u, over_batch, schedule, cursor,
     M, N, K, tiles_n, tiles, count, splits, stride_a, t_parts, u_parts, precision,
     HALVES: tl.constexpr, HAS_S: tl.constexpr, TIED: tl.constexpr, PRIOR: tl.constexpr, KIND: tl.constexpr,
     B1: tl.constexpr, B2: tl.constexpr, EPSILON: tl.constexpr, PARTS: tl.constexpr, COPY: tl.constexpr,
-    FUSED: tl.constexpr, PRECISION: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr, VECTOR: tl.constexpr,
+    FUSED: tl.constexpr, PRECISION: tl.constexpr, UNIT: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr,
+    VECTOR: tl.constexpr,
     ROWS: tl.constexpr, BM: tl.constexpr,
 ):  # fmt: skip
     """Gaussian weights after a step on `loss + β KL`, with what is made of them; sums for `vectors_kernel`.
@@ -149,7 +151,7 @@ def update_kernel(
         _update_weights(
             by_m, by_pair, W_m, W_v, copy, P, averages, sums, parts, squares, scaled, c2, g_m, g_s, a_m, A, schedule,
             cursor, tile, M, N, K, tiles_n, tiles, count, splits, stride_a, precision, replica, replicas,
-            HALVES, HAS_S, TIED, PRIOR, KIND, B1, B2, EPSILON, COPY, FUSED, PRECISION, BM, BN, BK, VECTOR,
+            HALVES, HAS_S, TIED, PRIOR, KIND, B1, B2, EPSILON, COPY, FUSED, PRECISION, UNIT, BM, BN, BK, VECTOR,
         )  # fmt: skip
     else:  # the first programs, because these take longest
         blocks = tl.cdiv(N, VECTOR)
@@ -171,9 +173,10 @@ def _update_weights(
     tile, M, N, K, tiles_n, tiles, count, splits, stride_a, precision, replica, replicas,
     HALVES: tl.constexpr, HAS_S: tl.constexpr, TIED: tl.constexpr, PRIOR: tl.constexpr, KIND: tl.constexpr,
     B1: tl.constexpr, B2: tl.constexpr, EPSILON: tl.constexpr, COPY: tl.constexpr, FUSED: tl.constexpr,
-    PRECISION: tl.constexpr,
-    BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr, VECTOR: tl.constexpr,
+    PRECISION: tl.constexpr, UNIT: tl.constexpr, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr,
+    VECTOR: tl.constexpr,
 ):  # fmt: skip
+    K = K // UNIT * UNIT  # so that the compiler knows how rows are aligned
     step, rate, correction, beta = settings_now(schedule, cursor, replica, replicas)
     tiles_k = tl.cdiv(K, BK)
     tile_n = tile // tiles_k

@@ -113,7 +113,7 @@ function cells(row, answer, heads, unit) {
 function introduce() {
   document.title = `Predicting ${target.name}`;
   byId("title").textContent = `Predicting ${target.name}`;
-  byId("lead").textContent = `Learnt from ${people(record.rows)} rows of ${record.file}. Change a value, and see what it does to the prediction and to its uncertainty.`;
+  byId("lead").textContent = `Learnt from ${record.rows.toLocaleString("en")} rows of ${record.file}. Change a value, and see what it does to the prediction and to its uncertainty.`;
   byId("what").textContent = target.name;
   byId("warning").textContent = record.notes.join(" ");
   byId("warning").hidden = !record.is_worse;
