@@ -65,7 +65,14 @@ def folders(record: dict[str, Any]) -> str:
 
 def processes(record: dict[str, Any]) -> str:
     """A step of one process beside a step of two, for each size."""
-    head = ["units", "rows in a step", "one: CPU, ms", "each of two: CPU, ms", "faster with a core each", "on the clock"]
+    head = [
+        "units",
+        "rows in a step",
+        "one: CPU, ms",
+        "each of two: CPU, ms",
+        "faster with a core each",
+        "on the clock",
+    ]
     rows = []
     for row in record["rows"]:
         one, two = row["one"], row["two"]

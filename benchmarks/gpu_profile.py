@@ -109,12 +109,13 @@ def with_tables(page: str, record: dict[str, Any]) -> str:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--render", action="store_true")
+    parser.add_argument("--only", default="", metavar="WORD", help="of the cases, those with this in their name")
     parser.add_argument("-o", type=Path, default=RECORD)
     arguments = parser.parse_args()
     if not arguments.render:
         device, cases = torch.device("cuda"), {}
         with fast_products(device):
-            for name, case in CASES.items():
+            for name, case in [(name, case) for name, case in CASES.items() if arguments.only in name]:
                 cases[name] = measure(case, device)
                 print(f"{name}: {cases[name]}", flush=True)
                 records.write_json(arguments.o, {**records.circumstances("cuda"), "cases": cases})

@@ -61,6 +61,7 @@ CASES = {
 LIBRARY = "library"
 CANDIDATES = {
     "forward": (
+        *(Tile(1, 16, 512, 8, 2), Tile(1, 16, 256, 4, 2), Tile(1, 16, 1024, 8, 2), Tile(1, 32, 256, 8, 2)),
         *(Tile(16, 16, 256, 4, 3), Tile(16, 16, 128, 4, 4), Tile(16, 32, 128, 4, 3), Tile(32, 16, 128, 4, 4)),
         *(Tile(32, 32, 64, 2, 4), Tile(32, 32, 128, 4, 3), Tile(32, 64, 64, 4, 4), Tile(64, 32, 64, 4, 4)),
         *(Tile(64, 64, 32, 4, 4), Tile(64, 64, 64, 4, 3), Tile(128, 64, 32, 8, 3), Tile(128, 64, 32, 4, 4)),
@@ -85,7 +86,7 @@ def only(kernel: str, tile: Tile | str) -> Iterator[None]:
     """One kernel by one tile, whatever the size; or by the library."""
     of_kernel, is_large = tiles.TILES[kernel], tiles.is_large
     if not isinstance(tile, str):
-        tiles.TILES[kernel] = Tiles(tile, tile, (tile,) * len(of_kernel.by_work))
+        tiles.TILES[kernel] = Tiles(*[tile] * 4, (tile,) * len(of_kernel.by_work))
     tiles.is_large = lambda *size: tile == LIBRARY
     try:
         yield
@@ -125,6 +126,8 @@ def suits(case: Case, tile: Tile | str) -> bool:
     """Whether it is worth a try: no large tiles for few rows, no small ones for many products."""
     if isinstance(tile, str):
         return case.M > 16
+    if tile.batch == 1:
+        return case.M == 1
     if case.M <= 16:
         return tile.batch <= 16
     work = case.M * case.N

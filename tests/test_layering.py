@@ -23,6 +23,7 @@ LAYERS = (  # from the bottom up; a module imports from layers below its own
     ("nn",),
     ("likelihoods", "priors"),
     ("training",),
+    ("progress",),
     ("columns",),
     ("rows",),
     ("conformal",),

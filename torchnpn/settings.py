@@ -22,6 +22,7 @@ class Range(NamedTuple):
 
 RATE = Range(lambda x: 1e-30 <= x <= 10, "above 0 (1e-30) and up to 10")  # of Adam
 SHARE = Range(lambda x: 0 <= x < 1, "from 0 to below 1")
+PROPER_SHARE = Range(lambda x: 0 < x < 1, "between 0 and 1")
 WEIGHT = Range(lambda x: 0 <= x <= 1e6, "from 0 to 1e6")  # of a part of the loss
 POSITIVE = Range(lambda x: 0 < x < math.inf, "above 0")
 NOT_NEGATIVE = Range(lambda x: 0 <= x < math.inf, "≥ 0")

@@ -135,9 +135,9 @@ def test_texts_go_through_a_pipeline():
 @pytest.mark.slow
 @pytest.mark.parametrize("family", ["gaussian", "gamma"])
 def test_progress_is_told(family, capsys):
-    shares = []
-    DocumentAutoencoder(family, **{**FAST, "max_epochs": 20}, verbose=1).fit(COUNTS, progress=shares.append)
-    assert shares == pytest.approx(np.arange(1, 21) / 20)
+    told = []
+    DocumentAutoencoder(family, **{**FAST, "max_epochs": 20}, verbose=1).fit(COUNTS, callbacks=[told.append])
+    assert [one.share for one in told] == pytest.approx(np.arange(1, 21) / 20)
     lines = capsys.readouterr().out.splitlines()
     assert len(lines) == 10 and lines[-1].startswith("[DocumentAutoencoder] epoch 20/20: loss ")
 

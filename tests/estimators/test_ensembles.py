@@ -12,7 +12,7 @@ from sklearn.base import clone
 from support import target_cases
 
 from torchnpn import io
-from torchnpn.estimators import NPNClassifier, NPNRegressor, learning
+from torchnpn.estimators import EpochRecord, NPNClassifier, NPNRegressor, learning
 from torchnpn.likelihoods import GaussianNoise, Mixture
 from torchnpn.moments import Moments
 from torchnpn.nn import Dropout, Linear, mlp
@@ -212,10 +212,10 @@ def test_pickle_clone_and_seeds():
 
 
 def test_progress_is_told_over_all_members(capsys):
-    shares: list[float] = []
+    told: list[EpochRecord] = []
     settings = {**QUICK, "max_epochs": 2, "n_estimators": 2}
-    NPNRegressor(verbose=1, **settings, effort="quick").fit(X, TARGETS["gaussian"], progress=shares.append)
-    assert shares == [0.25, 0.5, 0.75, 1.0]
+    NPNRegressor(verbose=1, **settings, effort="quick").fit(X, TARGETS["gaussian"], callbacks=[told.append])
+    assert [one.share for one in told] == [0.25, 0.5, 0.75, 1.0]
     lines = capsys.readouterr().out.splitlines()
     assert [line.partition(":")[0] for line in lines] == [
         f"[NPNRegressor] member {k}/2, epoch {epoch}/2" for k in (1, 2) for epoch in (1, 2)

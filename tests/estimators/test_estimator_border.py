@@ -360,8 +360,9 @@ def test_what_stands_beside_the_rows_is_checked_in_words():
         NPNClassifier(**QUICK, effort="quick").fit(X, Y > 0),
     )
     for make in (NPNRegressor, NPNClassifier, NPNAutoencoder):
-        with pytest.raises(ValueError, match="progress expects a function"):
-            make(**QUICK).fit(X, Y > 0, progress=3)
+        for callbacks in (3, [3], len):
+            with pytest.raises(ValueError, match="callbacks expects a list of functions"):
+                make(**QUICK).fit(X, Y > 0, callbacks=callbacks)
     for weight in ([pd.NA] * 40, ["a"] * 40, [10**400] * 40):
         for one, y in ((model, Y), (classes, Y > 0)):
             with pytest.raises(ValueError, match="sample_weight expects"):

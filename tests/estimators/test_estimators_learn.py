@@ -29,12 +29,6 @@ def test_partial_fit_learns_from_a_stream():
     assert not np.array_equal(after.partial_fit(X, Y).predict(X), before)
 
 
-def test_progress_is_told():
-    shares = []
-    NPNRegressor(max_epochs=4, effort="quick").fit(X, Y, progress=shares.append)
-    assert shares == [0.25, 0.5, 0.75, 1.0]
-
-
 def test_verbose_prints(capsys):
     NPNRegressor(max_epochs=20, verbose=1, effort="quick").fit(X, Y)
     lines = capsys.readouterr().out.splitlines()

@@ -16,6 +16,7 @@ from torchnpn import (
     NPNClassifier,
     NPNRegressor,
 )
+from torchnpn.estimators import EpochRecord
 from torchnpn.training.tape import Steps
 
 RNG = np.random.default_rng(0)
@@ -33,13 +34,13 @@ CASES = {
 
 
 class Interrupting:
-    """A progress function that breaks off when so much is done."""
+    """A callback that breaks off when so much is done."""
 
     def __init__(self, error: type[BaseException], at: float) -> None:
         self.error, self.at = error, at
 
-    def __call__(self, share: float) -> None:
-        if share >= self.at:
+    def __call__(self, record: EpochRecord) -> None:
+        if record.share >= self.at:
             raise self.error
 
 
@@ -50,14 +51,14 @@ def test_an_interrupted_fit_leaves_the_estimator_as_it_was(name, error, at):
     make, data, answer = CASES[name]
     model = make()
     with pytest.raises(error):
-        model.fit(*data, progress=Interrupting(error, at))
+        model.fit(*data, callbacks=[Interrupting(error, at)])
     with pytest.raises(NotFittedError):
         answer(model, data[0])
     assert vars(model) == vars(make())
     model.fit(*data)
     before, attributes = answer(model, data[0]), dict(vars(model))
     with pytest.raises(error):
-        model.fit(*(part[::-1] for part in data), progress=Interrupting(error, at))
+        model.fit(*(part[::-1] for part in data), callbacks=[Interrupting(error, at)])
     np.testing.assert_array_equal(answer(model, data[0]), before)
     assert vars(model) == attributes
 
@@ -125,11 +126,11 @@ def test_a_fit_learns_whatever_the_mode_of_gradients(name, mode):
 def test_an_interrupted_fit_leaves_gradients_switched_on(name):
     """Ctrl-C at the first instant of `with torch.no_grad()` switches them off for good, but for the fit around it."""
 
-    def interrupt(share: float) -> None:
+    def interrupt(record: EpochRecord) -> None:
         torch.set_grad_enabled(False)
         raise KeyboardInterrupt
 
     make, data, _ = CASES[name]
     with pytest.raises(KeyboardInterrupt):
-        make().fit(*data, progress=interrupt)
+        make().fit(*data, callbacks=[interrupt])
     assert torch.is_grad_enabled()

@@ -195,8 +195,8 @@ def test_candidates_follow_the_table():
 @pytest.mark.parametrize(
     ("settings", "call", "words"),
     [
-        ({"effort": "best", "kl_weight": 2.0}, {}, "chooses kl_weight by itself, got kl_weight=2.0"),
-        ({"effort": "best", "n_estimators": 3}, {}, "chooses n_estimators by itself"),
+        ({"effort": "best", "kl_weight": 2.0}, {}, "chooses networks by itself, got kl_weight=2.0"),
+        ({"effort": "best", "n_estimators": 3}, {}, "got n_estimators=3"),
         ({"effort": "much"}, {}, 'effort expects one of "quick", "default", "best", got'),
         ({"effort": "best"}, {"subsets": np.zeros((1, 30), int)}, "subsets go with"),
     ],

@@ -270,17 +270,30 @@ def check_logistic(rng, model, X):
     check_classifier(rng, model, X)
 
 
+def early_end(rng):
+    """Settings of rows that say when to stop, now and then."""
+    if rng.random() < 0.6:
+        return {}
+    return {
+        "patience": pick(rng, 1, 1, 1, 2, 10**12, 0, "3", 1.5),
+        "validation_fraction": pick(rng, 0.1, 0.1, 0.5, 0.999, 1e-300, 0.0, 1.0, "a", np.nan),
+        "warm_start": pick(rng, False, False, True, "yes"),
+    }
+
+
 def one_case(rng):
     """An estimator, what it is fitted on, and the check of its answers."""
     rows, kind = int(pick(rng, 1, 2, 3, 12, 12, 40)), rng.integers(10)
     X, weight = features(rng, rows), weights(rng, rows)
     if kind < 4:
         family = pick(rng, *FAMILIES)
-        model = NPNRegressor(family, **settings(rng), noise=pick(rng, "varying", "constant"), effort="quick")
+        model = NPNRegressor(family, **settings(rng), **early_end(rng), effort="quick")
+        model.set_params(noise=pick(rng, "varying", "constant"))
         members = pick(rng, 1, 1, 1, 1, 1, 1, 2, 2, 2, 10**9, 0, "2")
         return model.set_params(n_estimators=members), (X, targets(rng, rows, family), weight), check_regressor
     if kind < 6:
-        model = NPNClassifier(**settings(rng), adversarial=pick(rng, 0.0, 0.0, 0.0, 0.0, 1.0, 1.0, 1e300, -1))
+        model = NPNClassifier(**settings(rng), **early_end(rng))
+        model.set_params(adversarial=pick(rng, 0.0, 0.0, 0.0, 0.0, 1.0, 1.0, 1e300, -1))
         return model.set_params(n_estimators=pick(rng, 1, 1, 3)), (X, labels(rng, rows), weight), check_classifier
     if kind == 6:
         return NPNAutoencoder(**settings(rng)), (X, None, weight), check_autoencoder

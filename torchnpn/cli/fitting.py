@@ -23,6 +23,7 @@ from torchnpn.cli.errors import fail, writing
 from torchnpn.cli.predicting import open_data
 from torchnpn.estimators import NPNClassifier, NPNRegressor
 from torchnpn.likelihoods import BY_NAME
+from torchnpn.progress import Callback
 from torchnpn.report import printable
 from torchnpn.training import resolve_device
 
@@ -68,7 +69,7 @@ def fit(options: FitOptions) -> None:
         if large is None:
             best, notes = _best(options.settings, read, learn, held_out, bar)
         else:
-            fitted_large = tables.fit_large(large, options.settings, bar("Training"), checkpoint)
+            fitted_large = tables.fit_large(large, options.settings, _moving(bar("Training")), checkpoint)
             best, notes = _tested(*fitted_large, held_out), []
         record = tables.Record(printable(read.table.name), rows, len(held_out.y), best.figures, tuple(notes))
         fitted = tables.TableModel(read.schema, best.target, best.estimator, record)
@@ -148,9 +149,14 @@ def _fitted(
     settings: dict[str, Any],
     learn: tables.Rows,
     held_out: tables.Rows,
-    progress: Any,
+    progress: Callable[[float], None],
 ) -> Candidate:
-    return _tested(*tables.fit_estimator(schema, target, learn, settings, progress), held_out)
+    return _tested(*tables.fit_estimator(schema, target, learn, settings, _moving(progress)), held_out)
+
+
+def _moving(progress: Callable[[float], None]) -> list[Callback]:
+    """Callbacks of a fit that move a bar."""
+    return [lambda record: progress(record.share)]
 
 
 def _tested(estimator: NPNRegressor | NPNClassifier, about: tables.Target, held_out: tables.Rows) -> Candidate:

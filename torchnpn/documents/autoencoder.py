@@ -21,12 +21,13 @@ from torchnpn.documents.layers import WordLinear
 from torchnpn.documents.schedule import adam_with_own_rates, warm_cosine
 from torchnpn.documents.settings import FAMILIES, check_settings
 from torchnpn.documents.start import linear_layers
-from torchnpn.estimators import ArrayMoments, Progress, all_or_nothing, decoded, in_float64, reporter, state
+from torchnpn.estimators import ArrayMoments, all_or_nothing, decoded, in_float64, state
 from torchnpn.io import StoredEstimator, checks
 from torchnpn.likelihoods import Likelihood
 from torchnpn.moments import Moments
 from torchnpn.nn import Sequential, check_network_size
 from torchnpn.priors import EmpiricalBayes, IsotropicGaussian, Prior
+from torchnpn.progress import Callback, watching
 from torchnpn.rows import validation
 from torchnpn.sparse import SparseBatch, SparseRows
 from torchnpn.training import OPTIMIZERS, History, Recipe, constant, train
@@ -84,7 +85,7 @@ class DocumentAutoencoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Sto
         max_epochs: Passes over the documents.
         device: "auto" (a GPU, if there is one), "cpu", "cuda", …
         random_state: Seed, for the same result every time.
-        verbose: 1 prints ten lines on the way.
+        verbose: 1 shows how far it is: a bar on a terminal, elsewhere ten lines for each training.
 
     Attributes:
         network_: From words to words.
@@ -154,17 +155,16 @@ class DocumentAutoencoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Sto
     # Training ----------------------------------------------------------------------------------------------------
 
     @all_or_nothing
-    def fit(self, X: Any, y: Any = None, progress: Progress | None = None) -> Self:
+    def fit(self, X: Any, y: Any = None, callbacks: Iterable[Callback] = ()) -> Self:
         """Learn to reconstruct documents.
 
         Args:
             X: Counts (documents, terms), an array, frame or CSR matrix of numbers ≥ 0; whole ones for the losses
                 "gamma" and "poisson". Sparse ones are made dense for no more than a batch of targets at a time.
             y: Ignored.
-            progress: Called with the share of training that is done, from 0 to 1.
+            callbacks: Functions, called with an `EpochRecord` after each epoch; True ends the training.
         """
         self._check_settings()
-        validation.check_progress(progress)
         counts = self._check_counts(X, reset=True)
         validation.check_enough_rows(self, counts, None)
         documents, terms = counts.shape
@@ -183,11 +183,9 @@ class DocumentAutoencoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Sto
             kl_weight=constant(self._chosen("kl_weight")),
             seed=self._seed,
         )
-        callback = reporter(type(self).__name__, int(self.max_epochs), progress, bool(self.verbose))
-        data = x, y
-        self.history_ = train(
-            self.network_, data, self.likelihood_, self._prior(), recipe, callback=callback, device=self.device
-        )
+        with watching(type(self).__name__, callbacks, self.verbose) as watch:
+            what = self.network_, (x, y), self.likelihood_, self._prior(), recipe
+            self.history_ = train(*what, callback=watch.training(recipe.epochs), device=self.device)
         self.network_.eval()
         return self
 

@@ -5,11 +5,13 @@ from torchnpn.estimators.classifier import NPNClassifier
 from torchnpn.estimators.pipeline import Pipeline
 from torchnpn.estimators.predictive import ArrayMoments, ArrayVarianceParts, ClassPredictive, Interval, Predictive
 from torchnpn.estimators.regressor import NPNRegressor
+from torchnpn.progress import EpochRecord
 
 __all__ = [
     "ArrayMoments",
     "ArrayVarianceParts",
     "ClassPredictive",
+    "EpochRecord",
     "Interval",
     "NPNAutoencoder",
     "NPNClassifier",
@@ -24,6 +26,4 @@ from torchnpn.estimators.autoencoder import decoded as decoded
 from torchnpn.estimators.classifier import ProbabilisticClassifier as ProbabilisticClassifier
 from torchnpn.estimators.comparison import is_count as is_count
 from torchnpn.estimators.forward import in_float64 as in_float64
-from torchnpn.estimators.learning import Progress as Progress
 from torchnpn.estimators.learning import all_or_nothing as all_or_nothing
-from torchnpn.estimators.learning import reporter as reporter

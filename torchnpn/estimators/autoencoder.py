@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any, Self
 
 import numpy as np
@@ -14,13 +14,13 @@ from sklearn.utils.validation import check_array, check_is_fitted
 
 from torchnpn.estimators.base import NPNEstimator
 from torchnpn.estimators.forward import in_float64
-from torchnpn.estimators.learning import Member, Progress, all_or_nothing
+from torchnpn.estimators.learning import Member, all_or_nothing
 from torchnpn.estimators.predictive import ArrayMoments
 from torchnpn.likelihoods import GaussianNoise, Likelihood
+from torchnpn.progress import Callback, watching
 from torchnpn.rows import (
     Inputs,
     check_enough_rows,
-    check_progress,
     checked_rows,
     checked_weight,
     real_numbers,
@@ -69,7 +69,7 @@ class NPNAutoencoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, NPNEstim
         max_epochs: Passes over the rows; None chooses by the number of rows.
         device: "auto" (a GPU, if there is one; but a small network stays on the CPU), "cpu", "cuda", …
         random_state: Seed, for the same result every time.
-        verbose: 1 prints ten lines on the way.
+        verbose: 1 shows how far it is: a bar on a terminal, elsewhere ten lines for each training.
 
     Attributes:
         network_: From rows to rows.
@@ -120,7 +120,7 @@ class NPNAutoencoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, NPNEstim
         y: Any = None,
         sample_weight: Any = None,
         X_variance: Any = None,
-        progress: Progress | None = None,
+        callbacks: Iterable[Callback] = (),
     ) -> Self:
         """Learn to reconstruct the rows X.
 
@@ -129,10 +129,9 @@ class NPNAutoencoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, NPNEstim
             y: Ignored.
             sample_weight: (rows,) how many rows each one stands for.
             X_variance: Variances of measurement errors: a number, one for each feature, or the shape of X.
-            progress: Called with the share of training that is done, from 0 to 1.
+            callbacks: Functions, called with an `EpochRecord` after each epoch; True ends the training.
         """
         self._check_settings()
-        check_progress(progress)
         X = checked_rows(self, X, reset=True)
         weight = checked_weight(sample_weight, X)
         check_enough_rows(self, X, weight)
@@ -141,7 +140,8 @@ class NPNAutoencoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, NPNEstim
         self._start(X.shape[0], X.shape[1])
         y = x if scipy.sparse.issparse(x) else x.mean
         whole = Member(self.network_, self.likelihood_, self._seed)
-        self.history_ = self._train(whole, (x, y, weight), self._plan(X.shape[0]), progress, self.kl_weight)
+        with watching(type(self).__name__, callbacks, self.verbose) as watch:
+            self.history_ = self._train(whole, (x, y, weight), self._plan(X.shape[0]), watch, self.kl_weight)
         self._rows_seen = X.shape[0] if weight is None else float(weight.sum())
         return self
 

@@ -18,7 +18,7 @@ from torch.optim import Optimizer
 from torchnpn.columns import Bins, Columns
 from torchnpn.estimators import state
 from torchnpn.estimators.forward import outputs
-from torchnpn.estimators.learning import Member, Plan, Progress, new_network, ramp, reporter, train_members
+from torchnpn.estimators.learning import Member, Plan, new_network, ramp, train_members
 from torchnpn.estimators.stacking import Mixing
 from torchnpn.families import Distribution
 from torchnpn.io import StoredEstimator, checks
@@ -37,7 +37,15 @@ from torchnpn.nn import (
     replicas_of,
 )
 from torchnpn.priors import EmpiricalBayes
-from torchnpn.rows import Inputs, check_categorical, check_number_columns, checked_rows, checked_variance
+from torchnpn.progress import Watch
+from torchnpn.rows import (
+    Beyond,
+    Inputs,
+    check_categorical,
+    check_number_columns,
+    checked_rows,
+    checked_variance,
+)
 from torchnpn.settings import (
     RATE,
     SHARE,
@@ -71,6 +79,7 @@ class NPNEstimator(StoredEstimator):
     batch_size: int | None
     max_epochs: int | None
     n_estimators: int | None = None
+    patience: int | None = None
     device: str
     random_state: Any
     verbose: int
@@ -86,6 +95,8 @@ class NPNEstimator(StoredEstimator):
     _rows_seen: float
     _averages: list[dict[str, Any]]  # of the optimizer, between calls of partial_fit; one for each trainee
     _bins: Bins | None = None  # that stand beside the features
+    _beyond: Beyond | None = None  # where the rows were that a mixture learnt from
+    _largest: Array | None = None  # target in the training rows, in units, where it limits means
     _mixing: Mixing | None = None  # of networks of several shapes; None for networks of one shape that count the same
     _steps: int = 10_000  # of training, after which sets of every size have settled
     _most_epochs: int = 1_000
@@ -185,21 +196,23 @@ class NPNEstimator(StoredEstimator):
         whole: Member,
         data: tuple[Any, Any, Array | None],
         plan: Plan,
-        progress: Progress | None,
+        watch: Watch,
         kl_weight: float | Array,
         subsets: Array | None = None,
         learning_rate: float | None = None,
+        validation: tuple[Any, Any, Array | None] | None = None,
     ) -> History:
-        """All epochs, from the start; with one weight of the KL, or one for each of the networks."""
+        """From the start, until rows held out get no better; with one weight of the KL, or one for each network."""
         rate = self.learning_rate if learning_rate is None else learning_rate
 
         def recipe(trained: Member, k: int, count: int) -> Recipe:
             beta = ramp(kl_weight, partial(self._least_kl, trained.likelihood))
-            return self._recipe(plan, trained.seed, kl_weight=beta, learning_rate=rate)
+            patience = None if validation is None else self.patience
+            return self._recipe(plan, trained.seed, kl_weight=beta, learning_rate=rate, patience=patience)
 
-        report = partial(reporter, type(self).__name__, plan.epochs, progress, bool(self.verbose))
+        report = partial(watch.training, plan.epochs)
         prior = EmpiricalBayes() if np.any(kl_weight) else None
-        return self._train_members(whole, data, prior, recipe, report, subsets, np.ndim(kl_weight) > 0)
+        return self._train_members(whole, data, prior, recipe, report, subsets, np.ndim(kl_weight) > 0, validation)
 
     def _train_on(self, x: Any, y: Any, weight: Array | None) -> None:
         """One pass over more rows, from where the weights are; the KL counts once over all rows seen."""
@@ -264,7 +277,12 @@ class NPNEstimator(StoredEstimator):
     def _latent(self, X: Any, X_variance: Any = None, modules: int | None = None) -> Moments:
         """Moments of the network's output, or that of its first modules, (*replicas, rows, outputs), in float64."""
         check_is_fitted(self, "network_")
-        return outputs(self.network_, self._inputs(checked_rows(self, X, reset=False), X_variance), modules)
+        return self._outputs(checked_rows(self, X, reset=False), X_variance, modules)
+
+    def _outputs(self, X: Any, X_variance: Any, modules: int | None = None) -> Moments:
+        """The same of rows that have been checked."""
+        o = outputs(self.network_, self._inputs(X, X_variance), modules)
+        return o if self._beyond is None else self._beyond.widened(o, self.inputs_.distances(X))
 
     def _inputs(self, X: Any, X_variance: Any) -> Any:  # (rows, features) -> (rows, inputs of the network)
         """Rows that have been checked, as the network takes them."""
@@ -306,6 +324,10 @@ class NPNEstimator(StoredEstimator):
             arrays |= {"weights": self._mixing.weights}
         if self._bins is not None:
             arrays |= self._bins.to_arrays()
+        if self._beyond is not None:
+            arrays |= self._beyond.to_arrays()
+        if self._largest is not None:
+            arrays |= {"largest": self._largest}
         for prefix, module in (("network.", self.network_), ("likelihood.", self.likelihood_)):
             arrays |= {prefix + name: value.detach().cpu() for name, value in module.state_dict().items()}
         return plain, {**arrays, **self._target_arrays()}
@@ -323,11 +345,16 @@ class NPNEstimator(StoredEstimator):
             model._mixing = Mixing.from_file(plain["mixture"], arrays)
         if "bins.feature" in arrays:
             model._bins = Bins.from_arrays(arrays, model._features)
+        if "beyond.least" in arrays:
+            model._beyond = Beyond.from_arrays(arrays, model._features)
         targets = model._read_target(plain, arrays)
         with torch.device("meta"):
             network, likelihood = model._empty(targets)
         model.network_ = state.load_module(network, arrays, "network.")
         model.likelihood_ = state.load_module(likelihood, arrays, "likelihood.")
+        if "largest" in arrays:
+            model._largest = checks.array("largest", arrays, (targets,))
+            model.likelihood_.know_largest(model._largest)
         state.check_complete(plain, arrays, model)
         return model
 

@@ -9,14 +9,14 @@ import torch
 
 from torchnpn import conformal
 from torchnpn.estimators import stacking
-from torchnpn.estimators.forward import outputs
+from torchnpn.estimators.learning import FitOptions
 from torchnpn.families import Distribution
 from torchnpn.nn import replicas_of
+from torchnpn.rows import variance_of_rows
 from torchnpn.settings import seed_of, short
 
 if TYPE_CHECKING:
     from torchnpn.estimators.base import Array
-    from torchnpn.estimators.learning import Progress
     from torchnpn.estimators.supervised import SupervisedEstimator
 
 WAYS = ("split", "cross")
@@ -34,11 +34,10 @@ def learn(
     y: Array,
     weight: Array | None,
     X_variance: Any,
-    progress: Progress | None,
-    subsets: Any,
+    options: FitOptions,
 ) -> None:
     """Learn from some of the rows, and calibrate by the others; with "cross", each row is held out by a fifth."""
-    for name, given in (("sample_weight", weight), ("subsets", subsets)):
+    for name, given in (("sample_weight", weight), ("subsets", options.subsets)):
         if given is not None:
             raise ValueError(
                 f"calibrate={model.calibrate!r} expects rows that count the same and in no order, so it does not go "
@@ -47,22 +46,18 @@ def learn(
     rows = X.shape[0]
     if model.calibrate == "split":
         seen, out = conformal.split(rows, seed_of(model.random_state))
-        model._learn(X[seen], y[seen], None, _of_rows(X_variance, seen, X.shape), progress, None)
-        X, y, X_variance, part = X[out], y[out], _of_rows(X_variance, out, X.shape), np.zeros(len(out), np.int64)
+        model._learn(X[seen], y[seen], None, variance_of_rows(X_variance, seen, X.shape), options)
+        X_variance, part = variance_of_rows(X_variance, out, X.shape), np.zeros(len(out), np.int64)
+        X, y = X[out], y[out]
     else:
         if rows < stacking.LEAST_ROWS:
             raise ValueError(f'calibrate="cross" expects at least {stacking.LEAST_ROWS} rows, got {rows}.')
-        model._learn(X, y, None, X_variance, progress, None)
+        model._learn(X, y, None, X_variance, options)
         part = stacking.Folds.draw(stacking.copies(X, y), 1, model._seed).fold
     with torch.no_grad():
-        model._hold_out(outputs(model.network_, model._inputs(X, X_variance)), y, part)
+        model._hold_out(model._outputs(X, X_variance), y, part)
 
 
 def parts(model: SupervisedEstimator, each: Distribution, count: int) -> tuple[Distribution, ...]:
     """What the networks of each fold predict together, or all of them where none left out a fold."""
     return conformal.parts(each, count, model._weights, bool(replicas_of(model.network_)))
-
-
-def _of_rows(X_variance: Any, rows: Array, shape: tuple[int, ...]) -> Any:
-    """Measurement variances of some rows, if each has its own."""
-    return np.asarray(X_variance)[rows] if np.shape(X_variance) == shape else X_variance

@@ -10,7 +10,6 @@ import torch
 from numpy.typing import NDArray
 from sklearn.base import ClassifierMixin
 from sklearn.utils.class_weight import compute_sample_weight
-from sklearn.utils.multiclass import check_classification_targets
 
 from torchnpn.conformal import HeldOut, class_scores, class_sets, softened, temperature
 from torchnpn.estimators import calibration, state
@@ -21,7 +20,7 @@ from torchnpn.families import Distribution
 from torchnpn.io import checks
 from torchnpn.likelihoods import Likelihood, OrderedClasses, ScaledSoftmax
 from torchnpn.moments import Moments
-from torchnpn.rows import checked_weight, distinct_labels, places_among, real_numbers, score_weight
+from torchnpn.rows import check_labels, checked_weight, distinct_labels, places_among, real_numbers, score_weight
 from torchnpn.settings import check_class_weight, check_flag, short
 
 Array = NDArray[Any]
@@ -97,9 +96,13 @@ class NPNClassifier(ProbabilisticClassifier, SupervisedEstimator):
         max_epochs: Passes over the rows; None chooses by the number of rows.
         n_estimators: Networks of one kind to train, each from its own start and with its own order of rows; several
             predict a mixture, and what they disagree on counts as epistemic.
+        validation_fraction: Share of the rows that `patience` holds out.
+        patience: Epochs without a better loss on rows held out before training ends, with the weights of the best one;
+            None for all epochs, on all rows. Learning rate and KL follow a plan of `max_epochs`: its end is often best.
+        warm_start: Whether `fit` begins with the network of the fit before, whose scales stay; this makes one network.
         device: "auto" (a GPU, if there is one and the network is not small), "cpu", "cuda", …
         random_state: Seed, for the same result every time.
-        verbose: 1 prints ten lines on the way.
+        verbose: 1 shows how far it is: a bar on a terminal, elsewhere ten lines for each training.
 
     Examples:
         >>> from sklearn.datasets import load_iris
@@ -133,6 +136,9 @@ class NPNClassifier(ProbabilisticClassifier, SupervisedEstimator):
         batch_size: int | None = None,
         max_epochs: int | None = None,
         n_estimators: int | None = None,
+        validation_fraction: float = 0.1,
+        patience: int | None = None,
+        warm_start: bool = False,
         device: str = "auto",
         random_state: Any = None,
         verbose: int = 0,
@@ -144,6 +150,7 @@ class NPNClassifier(ProbabilisticClassifier, SupervisedEstimator):
         self.kl_weight, self.posterior = kl_weight, posterior
         self.optimizer, self.learning_rate = optimizer, learning_rate
         self.batch_size, self.max_epochs, self.n_estimators = batch_size, max_epochs, n_estimators
+        self.validation_fraction, self.patience, self.warm_start = validation_fraction, patience, warm_start
         self.device, self.random_state, self.verbose = device, random_state, verbose
 
     def _check_settings(self) -> None:
@@ -194,14 +201,14 @@ class NPNClassifier(ProbabilisticClassifier, SupervisedEstimator):
 
     def _begin(self, X: Any, y: Array, weight: Array | None, seen: int, classes: Any = None) -> tuple[Array, int]:
         found = distinct_labels(y)  # which says in words what cannot be sorted
-        check_classification_targets(y)
+        check_labels(y)
         self.classes_ = found if classes is None else distinct_labels(classes, "classes")
         if len(self.classes_) < 2:
             raise ValueError(f"A classifier expects at least two classes, got one class: {self.classes_.tolist()}.")
         self._learn_inputs(X, weight)
         return self._numbers(y), len(self.classes_)
 
-    def _targets_of_stream(self, y: Array) -> Array:
+    def _learnable_targets(self, y: Array) -> Array:
         return self._numbers(y)
 
     def _new_likelihood(self, replicas: tuple[int, ...]) -> Likelihood:

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from torchnpn.estimators import stacking
 from torchnpn.io import checks
 from torchnpn.likelihoods import BY_NAME
+from torchnpn.progress import Watch
 
 if TYPE_CHECKING:
     from torchnpn.estimators.regressor import NPNRegressor
@@ -93,12 +94,12 @@ def is_count(y: Array) -> bool:
 def _left_out(model: NPNRegressor, name: str, X: Any, y: Array, weight: Array | None) -> Array:
     """log p(y) of each row, summed over its targets, by a network that has not seen it."""
     trial = copy.copy(model)  # whose attributes are assigned, and not changed
-    trial.family_, trial.random_state, trial.verbose = name, 0, 0
+    trial.family_, trial.random_state = name, 0
     trial.batch_size, trial.max_epochs, trial.dropout, trial.activation = None, None, 0.0, "relu"
     trial._mixing = trial._bins = None
     t, targets = trial._begin_family(X, y, weight, len(X))
     trial._start_again()
     data = trial._inputs(X, None), t, weight
-    trained = trial._trained(_NETWORKS, data, targets, stacking.copies(X, y), _NETWORKS.member_kl_weights)
+    trained = trial._trained(_NETWORKS, data, targets, stacking.copies(X, y), _NETWORKS.member_kl_weights, Watch())
     logs: Array = trained.left_out[0]
     return logs if trial._censored else logs - np.log(trial.units_.scale).sum()

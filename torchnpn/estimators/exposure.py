@@ -18,6 +18,14 @@ Array = NDArray[Any]
 _LARGEST_RATIO = 1e12  # of exposures, from one row to another
 
 
+class GivenTarget(NamedTuple):
+    """A target as `fit` is given it."""
+
+    values: Any
+    exposure: Any
+    column: str | int | None  # that exposures stood in
+
+
 class Exposure(NamedTuple):
     """What a model knows of exposures: e of a row enters the log mean of its target as log e/unit."""
 

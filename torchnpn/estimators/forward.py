@@ -3,33 +3,37 @@
 from __future__ import annotations
 
 import copy
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 from weakref import WeakKeyDictionary
 
 import numpy as np
 import scipy.sparse
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from torchnpn._torch import version
+from torchnpn.columns import Bins
 from torchnpn.moments import Moments
-from torchnpn.nn import Sequential
+from torchnpn.nn import Ensemble, Sequential
 
+N = TypeVar("N", Sequential, Ensemble)
 _CHUNK = 8192  # rows that pass through the network at a time
+_ROWS = 500  # that slopes are learnt from
 
 
 class _Copy(NamedTuple):
     """A network in float64, and the addresses and versions of the parameters it was made from."""
 
     state: tuple[int, ...]
-    network: Sequential
+    network: Any
     parameters: list[Tensor]  # while these live, no other tensor can come to lie at their addresses
 
 
 _copies: WeakKeyDictionary[Any, _Copy] = WeakKeyDictionary()  # beside the networks: never pickled nor copied with them
 
 
-def in_float64(network: Sequential) -> Sequential:
+def in_float64(network: N) -> N:
     """A copy of a network in float64, in evaluation mode: made once, and again when a parameter has changed.
 
     A network that is not on a CPU is returned as it is. torch does not count changes through `.data`; estimators make a
@@ -41,9 +45,10 @@ def in_float64(network: Sequential) -> Sequential:
     now = tuple(number for p in parameters for number in (p.data_ptr(), version(p)))
     found = _copies.get(network)
     if found is None or found.state != now:
-        precise = copy.deepcopy(network).double().eval()
-        found = _copies[network] = _Copy(now, precise, [p.detach() for p in parameters])
-    return found.network
+        copied = copy.deepcopy(network).double().eval()
+        found = _copies[network] = _Copy(now, copied, [p.detach() for p in parameters])
+    precise: N = found.network
+    return precise
 
 
 @torch.no_grad()
@@ -60,6 +65,19 @@ def outputs(network: Sequential, x: Any, modules: int | None = None) -> Moments:
             "training rows. Look for a wrong unit or a code for missing values; what is missing is NaN."
         )
     return Moments(means, variances)
+
+
+def mean_square_slopes(
+    network: Ensemble, bins: Bins | None, weights: NDArray[Any], z: NDArray[Any], count: int
+) -> NDArray[Any]:  # (members,), (rows, features) -> (count, features)
+    """Mean over some of the rows of (∂f/∂z)², of the first outputs f of all members together."""
+    rows = z[np.random.default_rng(0).permutation(len(z))[:_ROWS]]
+    x = torch.from_numpy(np.where(np.isnan(rows), 0.0, rows).astype(np.float32)).requires_grad_()
+    inputs = Moments(x, None) if bins is None else bins.beside(Moments(x, None))
+    o = in_float64(network)(Moments(inputs.mean.double(), None))
+    f = torch.tensordot(torch.from_numpy(weights), o.mean, 1)  # (rows, outputs)
+    slopes = [torch.autograd.grad(f[:, k].sum(), x, retain_graph=True)[0] for k in range(count)]
+    return np.stack([(slope.double() ** 2).mean(0).numpy() for slope in slopes])
 
 
 def rows_of(x: Any, rows: Any) -> Any:

@@ -1,4 +1,4 @@
-"""How estimators learn: for how long, which networks, all or nothing, and what is told on the way."""
+"""How estimators learn: for how long, which networks, all or nothing, and what goes beside the rows."""
 
 from __future__ import annotations
 
@@ -16,10 +16,11 @@ from torchnpn.estimators.forward import rows_of
 from torchnpn.likelihoods import Likelihood
 from torchnpn.nn import Sequential, assemble_, member, replicas_of
 from torchnpn.priors import Prior
+from torchnpn.progress import Watch
+from torchnpn.rows import HeldOutRows
 from torchnpn.training import ALONE, History, Ramp, Recipe, geometric_ramp, join, mean_history, train
 
 Array = NDArray[Any]
-Progress = Callable[[float], None]
 P = ParamSpec("P")
 E = TypeVar("E")
 _LEAST_EPOCHS = 10
@@ -104,30 +105,12 @@ def ramp(kl_weight: float | Array, least: Callable[[], float | Array]) -> Ramp:
     return beta
 
 
-def reporter(
-    name: str, epochs: int, progress: Progress | None, verbose: bool, k: int = 0, members: int = 1
-) -> Callable[[History], None] | None:
-    """What `train` calls after each epoch of the k-th of so many trainings, if anything.
+class FitOptions(NamedTuple):
+    """What goes beside the rows through a fit."""
 
-    It calls `progress` with the share of all of them that is done, and if `verbose`, prints ten lines on the way.
-    """
-    if progress is None and not verbose:
-        return None
-
-    def report(history: History) -> None:
-        done, last = len(history.epochs), history.last
-        if progress is not None:
-            progress((k + done / epochs) / members)
-        if verbose and (done % max(1, epochs // 10) == 0 or done == epochs):
-            which = "" if members == 1 else f"member {k + 1}/{members}, "
-            print(f"[{name}] {which}epoch {done}/{epochs}: loss {last.loss:.4f}, KL {last.kl:.4f}")
-
-    return report
-
-
-def part_of(progress: Progress, k: int, count: int) -> Progress:
-    """What the k-th of so many trainings calls, for a progress of all of them."""
-    return lambda share: progress((k + share) / count)
+    watch: Watch = Watch()
+    subsets: Any = None  # rows that each network may see
+    validation: HeldOutRows | None = None
 
 
 # Which networks ------------------------------------------------------------------------------------------------------
@@ -160,9 +143,10 @@ def train_members(
     data: tuple[Any, Any, Array | None],
     prior: Prior | None,
     recipe: Callable[[Member, int, int], Recipe],
-    report: Callable[[int, int], Callable[[History], None] | None] = lambda k, members: None,
+    report: Callable[[int, int], Callable[[History], Any] | None] = lambda k, members: None,
     subsets: Array | None = None,
     at_once: bool = False,
+    validation: tuple[Any, Any, Array | None] | None = None,
 ) -> History:
     """Train a network, or the members of an ensemble, on a CPU one by one; the mean of their histories.
 
@@ -177,6 +161,7 @@ def train_members(
         report: What is called after each epoch of the k-th of so many trainings.
         subsets: (members, n) numbers of the rows that each member may see.
         at_once: Whether members train at once on a CPU, too: a recipe may then have a number for each of them.
+        validation: Inputs, targets and perhaps weights of rows that are held out, for an early end.
     """
     network, likelihood, seed = whole
     network.to(device)
@@ -192,7 +177,8 @@ def train_members(
         if subsets is not None and together is None:
             x, y = rows_of(x, subsets[k]), y[subsets[k]]
         told: dict[str, Any] = {"subsets": together, "callback": report(k, len(every)), "device": device}
-        rows, how = (x, y) if weight is None else (x, y, weight), "alone" if spread.count > 1 else "auto"
+        rows, how = _of_train((x, y, weight)), "alone" if spread.count > 1 else "auto"
+        told["validation"] = None if validation is None else _of_train(validation)
         history = train(one.network, rows, one.likelihood, prior, recipe(one, k, len(every)), **told, strategy=how)
         return _Learnt(history, one.network.state_dict(), one.likelihood.state_dict())
 
@@ -207,6 +193,11 @@ def train_members(
     network.eval()
     likelihood.cpu()
     return mean_history([learnt[k].history for k in range(len(every))])
+
+
+def _of_train(rows: tuple[Any, Any, Array | None]) -> tuple[Any, ...]:
+    """The form of `train`."""
+    return rows[:2] if rows[2] is None else rows
 
 
 class _Learnt(NamedTuple):

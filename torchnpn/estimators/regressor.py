@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple, Self
+from collections.abc import Iterable
+from typing import Any, Self
 
 import numpy as np
 import torch
@@ -13,8 +14,8 @@ from torch.distributions import constraints
 from torchnpn.censoring import bounds_of
 from torchnpn.conformal import HeldOut, calibrated, levels
 from torchnpn.estimators import calibration, censored, comparison
-from torchnpn.estimators.exposure import Exposure, check_link, checked_exposure, rates, split_exposure
-from torchnpn.estimators.learning import Member, Plan, Progress, all_or_nothing, regression_steps, regression_units
+from torchnpn.estimators.exposure import Exposure, GivenTarget, check_link, checked_exposure, rates, split_exposure
+from torchnpn.estimators.learning import Member, Plan, all_or_nothing, regression_steps, regression_units
 from torchnpn.estimators.predictive import ArrayMoments, ArrayVarianceParts, DistributionRegressor, Predictive
 from torchnpn.estimators.supervised import SupervisedEstimator
 from torchnpn.families import Distribution
@@ -22,25 +23,17 @@ from torchnpn.io import checks
 from torchnpn.likelihoods import BY_NAME, Censored, Exposed, Likelihood, Units, with_offset
 from torchnpn.moments import Moments
 from torchnpn.nn import Linear, MeanAndNoise, replicas_of
+from torchnpn.progress import Callback
 from torchnpn.rows import check_size, check_units, in_network_units
 from torchnpn.settings import check_choice
 
 Array = NDArray[Any]
 
 
-class _Given(NamedTuple):
-    """A target as `fit` is given it."""
-
-    values: Any
-    exposure: Any
-    column: str | int | None  # that exposures stood in
-
-
 class NPNRegressor(DistributionRegressor, SupervisedEstimator):
     """A network with Gaussian weights that predicts a distribution of the target for every row, in one pass.
 
-    Features are standardised inside. NaN in X is a missing value: a distribution takes its place, by default the
-    training mean and variance of its feature. Sparse X is scaled, not centred.
+    Features are standardised inside; NaN in X is a missing value. Sparse X is scaled, not centred.
 
     Args:
         family: What the target is: "gaussian" (any number), "student_t" (any number, with outliers), "gamma" (positive
@@ -49,16 +42,14 @@ class NPNRegressor(DistributionRegressor, SupervisedEstimator):
             spread than chance gives), "zero_inflated_poisson" or "zero_inflated_negative_binomial" (counts where many
             rows cannot be but 0), "beta" (proportions). "auto" compares those that the targets may be of, by what small
             networks say of rows that they leave out, and takes the best: `family_`; `families_` says how all did.
-        hidden: Units of each hidden layer; None chooses one layer by the number of rows: of 50 units, or of 100 from
-            20,000 rows on.
+        hidden: Units of each hidden layer; None chooses one layer: of 50 units, or of 100 from 20,000 rows on.
         activation: Name of a map, such as "relu", "tanh", "silu".
         effort: "default" for a mixture of networks that check each other: several values of `kl_weight`, small
             networks, a straight line and, from some thousands of rows on, wide networks, on features encoded by bins.
             Each is trained on four fifths of the rows, and the rows left out say how much it counts. "best" tries more,
             for about four times as long; "quick" is one network, in a fifth of the time. Where you describe a network
-            by `hidden`, `activation`, `dropout`, `kl_weight`, `optimizer`, `learning_rate`,
-            `batch_size` or `n_estimators`, or where there are fewer than
-            20 rows, the default trains that network, on all rows, and no mixture.
+            by `hidden`, `activation`, `dropout`, `kl_weight`, `optimizer`, `learning_rate`, `batch_size` or
+            `n_estimators`, or have fewer than 20 rows, the default trains that network, on all rows, and no mixture.
         calibrate: None; or "split" or "cross", to correct intervals, quantiles and scores by rows that networks have
             not seen, so that intervals of new rows hold their share of targets whatever the model
             (`families.Calibrated`). "split" learns from four fifths of the rows only; "cross" uses every row, by five
@@ -82,9 +73,13 @@ class NPNRegressor(DistributionRegressor, SupervisedEstimator):
         max_epochs: Passes over the rows; None chooses by the number of rows.
         n_estimators: Networks of one kind to train, each from its own start and with its own order of rows; several
             predict a mixture, and what they disagree on counts as epistemic.
+        validation_fraction: Share of the rows that `patience` holds out.
+        patience: Epochs without a better loss on rows held out before training ends, with the weights of the best one;
+            None for all epochs, on all rows. Learning rate and KL follow a plan of `max_epochs`: its end is often best.
+        warm_start: Whether `fit` begins with the network of the fit before, whose scales stay; this makes one network.
         device: "auto" (a GPU, if there is one and the network is not small), "cpu", "cuda", …
         random_state: Seed, for the same result every time.
-        verbose: 1 prints ten lines on the way.
+        verbose: 1 shows how far it is: a bar on a terminal, elsewhere ten lines for each training.
 
     Examples:
         >>> import numpy as np
@@ -117,6 +112,9 @@ class NPNRegressor(DistributionRegressor, SupervisedEstimator):
         batch_size: int | None = None,
         max_epochs: int | None = None,
         n_estimators: int | None = None,
+        validation_fraction: float = 0.1,
+        patience: int | None = None,
+        warm_start: bool = False,
         device: str = "auto",
         random_state: Any = None,
         verbose: int = 0,
@@ -129,6 +127,7 @@ class NPNRegressor(DistributionRegressor, SupervisedEstimator):
         self.kl_weight, self.posterior = kl_weight, posterior
         self.optimizer, self.learning_rate = optimizer, learning_rate
         self.batch_size, self.max_epochs, self.n_estimators = batch_size, max_epochs, n_estimators
+        self.validation_fraction, self.patience, self.warm_start = validation_fraction, patience, warm_start
         self.device, self.random_state, self.verbose = device, random_state, verbose
 
     family_: str  # the one named, or chosen
@@ -151,7 +150,7 @@ class NPNRegressor(DistributionRegressor, SupervisedEstimator):
         y: Any,
         sample_weight: Any = None,
         X_variance: Any = None,
-        progress: Progress | None = None,
+        callbacks: Iterable[Callback] = (),
         subsets: Any = None,
         exposure: Any = None,
     ) -> Self:
@@ -163,7 +162,7 @@ class NPNRegressor(DistributionRegressor, SupervisedEstimator):
                 `npn.censored(time, observed)`, for the families "lognormal" and "weibull".
             sample_weight: (rows,) how many rows each one stands for.
             X_variance: Variances of measurement errors: a number, one for each feature, or the shape of X.
-            progress: Called with the share of training that is done, from 0 to 1.
+            callbacks: Functions, called with an `EpochRecord` after each epoch; True ends the training under way.
             subsets: (n_estimators, n) numbers of the rows that each network may see, as for a bootstrap or
                 cross-validation; None: all see all. Scales of features and targets are those of all rows.
             exposure: What the target is in proportion to, such as months insured, for counts and positive amounts: the
@@ -171,7 +170,7 @@ class NPNRegressor(DistributionRegressor, SupervisedEstimator):
                 logarithm is added to the log mean. A column of exposures is no feature.
         """
         rest, *exposed = split_exposure(X, exposure)
-        super().fit(rest, _Given(y, *exposed), sample_weight, X_variance, progress, subsets)
+        super().fit(rest, GivenTarget(y, *exposed), sample_weight, X_variance, callbacks, subsets)
         return self
 
     @all_or_nothing
@@ -183,7 +182,7 @@ class NPNRegressor(DistributionRegressor, SupervisedEstimator):
         if self._compares:
             raise ValueError('partial_fit expects a family by its name, such as "gaussian", got family="auto".')
         X, *exposed = split_exposure(X, exposure)
-        X, y, weight = self._checked(X, _Given(y, *exposed), sample_weight, reset=first)
+        X, y, weight = self._checked(X, GivenTarget(y, *exposed), sample_weight, reset=first)
         if first:
             t, targets = self._begin(X, y, weight, X.shape[0])
             self._start(X.shape[0], targets)
@@ -194,12 +193,12 @@ class NPNRegressor(DistributionRegressor, SupervisedEstimator):
 
     def _rows_of_stream(self, X: Any, y: Any, exposure: int | None, first: bool) -> tuple[Any, Array, Array | None]:
         rest, *exposed = split_exposure(X, exposure)
-        return self._checked(rest, _Given(y, *exposed), None, reset=first)
+        return self._checked(rest, GivenTarget(y, *exposed), None, reset=first)
 
-    def _targets_of_stream(self, y: Array) -> Array:
+    def _learnable_targets(self, y: Array) -> Array:
         return self._learnable(*self._parts(y), self.likelihood_)
 
-    def _checked(self, X: Any, y: _Given, sample_weight: Any, reset: bool) -> tuple[Any, Array, Array | None]:
+    def _checked(self, X: Any, y: GivenTarget, sample_weight: Any, reset: bool) -> tuple[Any, Array, Array | None]:
         """As for any target, with log exposures as the last column of y, or with both ends of what is censored."""
         bounds = bounds_of(y.values)
         X, values, weight = super()._checked(X, y.values if bounds is None else bounds.lower, sample_weight, reset)
@@ -207,6 +206,8 @@ class NPNRegressor(DistributionRegressor, SupervisedEstimator):
         if reset:
             self._flat = values.ndim == 1
             self.family_, self.families_, self.exposure_ = self.family, {}, None
+        if not reset and not self._compares and self.family != self.family_:
+            raise ValueError(f"family expects {self.family_!r}, as in the fit before, got {self.family!r}.")
         if not reset and (y.exposure is None) != (self.exposure_ is None):
             raise ValueError("exposure goes with all calls of partial_fit, or with none.")
         if bounds is not None:
@@ -282,7 +283,7 @@ class NPNRegressor(DistributionRegressor, SupervisedEstimator):
 
     @property
     def _layers(self) -> list[int]:
-        return [*map(int, self.hidden_)]
+        return [*map(int, self.hidden_ if self.hidden is None else self.hidden)]
 
     def _check_hidden(self, hidden: Any) -> None:
         if hidden is not None:

@@ -101,17 +101,19 @@ def candidates(
         narrow = Candidates((20,), (1.0,), _STEPS * (1 + much) // 2, encoded=False)
         line = line._replace(kl_weights=_LINE_KL_WEIGHTS[1:])
         return [one._replace(most_rate=_RATE_OF_MANY) for one in (narrow, line)]
-    steps = _steps(rows, inputs, _STEPS * (1 + much))
+    steps = _steps(rows, inputs, _STEPS * (1 + (much or not few)))
     if inputs == features:
         tried = (*kl_weights[1:], 3 * kl_weights[-1]) if few else kl_weights if much else kl_weights[:3]
         small, lines = [Candidates(_SMALL, tried, steps, encoded=False)], [line]
     else:
-        with_bins, without = (kl_weights, kl_weights) if much else (kl_weights[::2], kl_weights[1::2])
+        with_bins, without = kl_weights[::2], kl_weights[1::2] if few else kl_weights[:3]
+        if much:
+            with_bins = without = kl_weights
         small = [Candidates(_SMALL, with_bins, steps), Candidates(_SMALL, without, steps, encoded=False)]
         lines = [Candidates((), _LINE_KL_WEIGHTS[1:3], _STEPS), line]
     if few and not much:
         return [*small, *lines]
-    wide = Candidates((128, 128), kl_weights[: 1 + much], _steps(rows, inputs, 2 * _STEPS))
+    wide = Candidates((128, 128), kl_weights[: 1 + much], _steps(rows, inputs, _STEPS * (1 + much)))
     if rows < _MANY_ROWS or much:
         return [*small, wide, *lines]
     return [small[0]._replace(kl_weights=kl_weights[1:2]), wide]

@@ -25,6 +25,9 @@ _LATER: dict[str, Any] = {
     "effort": "quick",
     "calibrate": None,
     "posterior": "mean_field",
+    "validation_fraction": 0.1,
+    "patience": None,
+    "warm_start": False,
 }
 _LATER |= {"categorical_features": "from_dtype", "optimizer": "adam", "r": 1.0, "scaling": None}
 _LABEL_KINDS = "biufU"  # numpy's letters for bool, integers, floats and text

@@ -2,38 +2,47 @@
 
 from __future__ import annotations
 
+import copy
 from abc import abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import partial
 from pathlib import Path
 from typing import Any, Protocol, Self
 
+import numpy as np
 import scipy.sparse
 import torch
+from sklearn.base import is_classifier
+from torch.distributions import constraints
 
 from torchnpn.columns import Bins
 from torchnpn.conformal import HeldOut
 from torchnpn.estimators import calibration, stacking
 from torchnpn.estimators.base import Array, NPNEstimator
-from torchnpn.estimators.forward import outputs
-from torchnpn.estimators.learning import Member, Plan, Progress, all_or_nothing, part_of, ramp, reporter
+from torchnpn.estimators.forward import mean_square_slopes, outputs
+from torchnpn.estimators.learning import FitOptions, Member, Plan, all_or_nothing, ramp
 from torchnpn.moments import Moments
 from torchnpn.nn import leading
 from torchnpn.priors import EmpiricalBayes
+from torchnpn.progress import Callback, Watch, watching
 from torchnpn.rows import (
+    Beyond,
+    HeldOutRows,
     Inputs,
     check_enough_rows,
-    check_progress,
     checked_rows,
     checked_subsets,
     checked_weight,
+    distinct_labels,
+    split_for_patience,
+    variance_of_rows,
 )
-from torchnpn.settings import check_choice, short
+from torchnpn.settings import PROPER_SHARE, check_choice, check_count, check_flag, check_number, seed_of, short
 from torchnpn.training import RowStream, train
 
 _OF_A_NETWORK = (  # settings that describe one
     "hidden", "activation", "dropout", "adversarial", "kl_weight", "optimizer", "learning_rate", "batch_size",
-    "n_estimators",
+    "n_estimators", "warm_start",
 )  # fmt: skip
 
 
@@ -57,8 +66,12 @@ class SupervisedEstimator(NPNEstimator):
 
     effort: str
     calibrate: str | None
+    validation_fraction: float
+    warm_start: bool
     calibration_: HeldOut | None = None
     _kl_weights: tuple[float, ...]  # that are tried
+    classes_: Array
+    n_outputs_: int
 
     @all_or_nothing
     def fit(
@@ -67,7 +80,7 @@ class SupervisedEstimator(NPNEstimator):
         y: Any,
         sample_weight: Any = None,
         X_variance: Any = None,
-        progress: Progress | None = None,
+        callbacks: Iterable[Callback] = (),
         subsets: Any = None,
     ) -> Self:
         """Learn from rows X (rows, features) and their targets.
@@ -79,16 +92,36 @@ class SupervisedEstimator(NPNEstimator):
                 classifier.
             sample_weight: (rows,) how many rows each one stands for.
             X_variance: Variances of measurement errors: a number, one for each feature, or the shape of X.
-            progress: Called with the share of training that is done, from 0 to 1.
+            callbacks: Functions, called with an `EpochRecord` after each epoch; True ends the training under way.
             subsets: (n_estimators, n) numbers of the rows that each network may see, as for a bootstrap or
                 cross-validation; None: all see all. Scales of features and targets are those of all rows.
         """
-        check_progress(progress)
-        X, y, weight = self._checked(X, y, sample_weight, reset=True)
-        self.calibration_ = None
+        X, y, weight = self._checked(X, y, sample_weight, reset=not self._goes_on)
+        self.calibration_, validation = None, None
+        if self.patience is not None:
+            if subsets is not None:
+                raise ValueError("subsets goes with patience=None: rows that patience holds out would be among them.")
+            X, y, weight, X_variance, validation = self._without_held_out(X, y, weight, X_variance)
         learn = self._learn if self.calibrate is None else partial(calibration.learn, self)
-        learn(X, y, weight, X_variance, progress, subsets)
+        with watching(type(self).__name__, callbacks, self.verbose) as watch:
+            learn(X, y, weight, X_variance, FitOptions(watch, subsets, validation))
         return self
+
+    def _without_held_out(
+        self, X: Any, y: Array, weight: Array | None, X_variance: Any
+    ) -> tuple[Any, Array, Array | None, Any, HeldOutRows]:
+        """Rows to learn from, and those that say when to stop; a row of each class is learnt from."""
+        of_classes = is_classifier(self) and len(distinct_labels(y)) > 0  # which says in words what cannot be sorted
+        learnt: Any = np.unique(y, return_index=True)[1] if of_classes else []
+        same, seed = stacking.copies(X, y), seed_of(self.random_state)
+        parts = split_for_patience(same, self.validation_fraction, seed, np.asarray(learnt, np.int64))
+        seen, out = (
+            (X[rows], y[rows], None if weight is None else weight[rows], variance_of_rows(X_variance, rows, X.shape))
+            for rows in parts
+        )
+        if out[2] is not None and not out[2].sum() > 0:
+            raise ValueError("patience holds out some rows, got sample_weight 0 for all of these. Take patience=None.")
+        return *seen, HeldOutRows(*out)
 
     @all_or_nothing
     def fit_stream(
@@ -97,7 +130,7 @@ class SupervisedEstimator(NPNEstimator):
         y: Any,
         stream: RawStream,
         exposure: int | None = None,
-        progress: Progress | None = None,
+        callbacks: Iterable[Callback] = (),
         checkpoint: str | Path | None = None,
     ) -> Self:
         """Learn one network, or `n_estimators`, from rows that do not lie in memory, read anew in each of `max_epochs`.
@@ -107,14 +140,16 @@ class SupervisedEstimator(NPNEstimator):
             y: Their targets.
             stream: All rows.
             exposure: Of a regression, the number of the column of X with exposures.
-            progress: As for `fit`.
+            callbacks: As for `fit`.
             checkpoint: As for `training.train`.
         """
-        if self.calibrate is not None or self.effort == "best":
-            raise ValueError("fit_stream learns one network: take calibrate=None, and not effort='best'.")
-        check_progress(progress)
+        if self.calibrate is not None or self.effort == "best" or self.patience is not None or self.warm_start:
+            raise ValueError(
+                "fit_stream learns one network from all rows: take calibrate=None, patience=None, warm_start=False, "
+                'and not effort="best".'
+            )
         X, y, weight = self._rows_of_stream(X, y, exposure, first=True)
-        self.calibration_ = self._mixing = self._bins = None
+        self.calibration_ = self._mixing = self._bins = self._beyond = self._largest = None
         _, targets = self._begin(X, y, weight, stream.count)
         self._start(stream.count, targets)
         network, likelihood = self.network_, self._observed(self.likelihood_)
@@ -124,18 +159,19 @@ class SupervisedEstimator(NPNEstimator):
 
         def learnable(X: Array, y: Array) -> tuple[Any, Array]:
             X, y, _ = self._rows_of_stream(X, y, exposure, first=False)
-            return self._inputs(X, None), self._targets_of_stream(y)
+            return self._inputs(X, None), self._learnable_targets(y)
 
-        self.history_ = train(
-            network,
-            stream.learnable(learnable),
-            likelihood,
-            EmpiricalBayes() if kl_weight else None,
-            self._recipe(plan, self._seed, kl_weight=ramp(kl_weight, partial(self._least_kl, likelihood))),
-            callback=reporter(type(self).__name__, plan.epochs, progress, bool(self.verbose)),
-            checkpoint=checkpoint,
-            device=self._place(network),
-        )
+        with watching(type(self).__name__, callbacks, self.verbose) as watch:
+            self.history_ = train(
+                network,
+                stream.learnable(learnable),
+                likelihood,
+                EmpiricalBayes() if kl_weight else None,
+                self._recipe(plan, self._seed, kl_weight=ramp(kl_weight, partial(self._least_kl, likelihood))),
+                callback=watch.training(plan.epochs),
+                checkpoint=checkpoint,
+                device=self._place(network),
+            )
         likelihood.cpu()
         self._rows_seen = stream.count
         return self
@@ -145,27 +181,64 @@ class SupervisedEstimator(NPNEstimator):
         return self._checked(X, y, None, reset=first)
 
     @abstractmethod
-    def _targets_of_stream(self, y: Array) -> Array:
+    def _learnable_targets(self, y: Array) -> Array:
         """Targets that have been checked, as the network learns them."""
 
-    def _learn(
-        self, X: Any, y: Array, weight: Array | None, X_variance: Any, progress: Progress | None, subsets: Any
-    ) -> None:
+    def _learn(self, X: Any, y: Array, weight: Array | None, X_variance: Any, options: FitOptions) -> None:
         """Learn from rows that have been checked."""
-        self._mixing = self._bins = None
-        chosen = self._chooses(X, subsets)
+        chosen = self._chooses(X, options.subsets)
         if chosen or self.calibrate == "cross":
-            self._learn_mixture(X, y, weight, X_variance, progress, chosen)
+            self._mixing = self._bins = self._beyond = self._largest = None
+            self._learn_mixture(X, y, weight, X_variance, options, chosen)
             return
-        rows = checked_subsets(subsets, self.n_estimators or 1, X.shape[0], weight)
+        rows = checked_subsets(options.subsets, self.n_estimators or 1, X.shape[0], weight)
         seen = X.shape[0] if rows is None else rows.shape[1]  # by each network
-        t, targets = self._begin(X, y, weight, seen)
-        check_enough_rows(self, X, weight)
-        self._start(seen, targets)
+        if self._goes_on:
+            self._start_from_before()
+            t = self._learnable_targets(y)
+            check_enough_rows(self, X, weight)
+        else:
+            self._mixing = self._bins = self._beyond = self._largest = None
+            t, targets = self._begin(X, y, weight, seen)
+            check_enough_rows(self, X, weight)
+            self._start(seen, targets)
         whole = Member(self.network_, self.likelihood_, self._seed)
-        data = self._inputs(X, X_variance), t, weight
-        self.history_ = self._train(whole, data, self._plan(seen), progress, self.kl_weight, rows)
+        data, validation = (self._inputs(X, X_variance), t, weight), self._learnable_validation(options)
+        plan = self._plan(seen)
+        self.history_ = self._train(whole, data, plan, options.watch, self.kl_weight, rows, validation=validation)
         self._rows_seen = seen if weight is None else float(weight.sum())
+
+    @property
+    def _goes_on(self) -> bool:
+        """Whether `fit` begins with the network of the fit before."""
+        check_flag("warm_start", self.warm_start)
+        return bool(self.warm_start) and hasattr(self, "network_")
+
+    def _start_from_before(self) -> None:
+        """The network of the fit before, to be trained on; the old one stays as it is."""
+        if self._mixing is not None:
+            raise ValueError("warm_start goes on with one network, got a mixture. Make it with warm_start=True, too.")
+        targets, sizes = len(self.classes_) if is_classifier(self) else self.n_outputs_, [self._width, *self._layers]
+        likelihood = self._new_likelihood(self._replicas)
+        with torch.device("meta"):
+            network = self._build(likelihood, targets, sizes, replicas=self._replicas)
+        for new, old in ((network, self.network_), (likelihood, self.likelihood_)):
+            shapes = [{name: one.shape for name, one in part.state_dict().items()} for part in (new, old)]
+            if type(new) is not type(old) or shapes[0] != shapes[1]:
+                raise ValueError(
+                    "warm_start goes on with the network of the fit before, got settings of another one. Take "
+                    "warm_start=False, or the same family, hidden, noise, posterior, dropout and n_estimators."
+                )
+        network, likelihood = copy.deepcopy((self.network_, self.likelihood_))
+        self._start_again()
+        self.network_, self.likelihood_ = network, likelihood
+
+    def _learnable_validation(self, options: FitOptions) -> tuple[Any, Array, Array | None] | None:
+        """Rows that say when to stop, as the network takes them."""
+        if options.validation is None:
+            return None
+        X, y, weight, X_variance = options.validation
+        return self._inputs(X, X_variance), self._learnable_targets(y), weight
 
     def _checked(self, X: Any, y: Any, sample_weight: Any, reset: bool) -> tuple[Any, Array, Array | None]:
         """Rows, targets and weights, once settings make sense."""
@@ -174,7 +247,7 @@ class SupervisedEstimator(NPNEstimator):
         return X, y, checked_weight(sample_weight, X)
 
     def _learn_mixture(
-        self, X: Any, y: Array, weight: Array | None, X_variance: Any, progress: Progress | None, chosen: bool
+        self, X: Any, y: Array, weight: Array | None, X_variance: Any, options: FitOptions, chosen: bool
     ) -> None:
         """Learn networks that each leave out a fifth of the rows, and how much each of them counts.
 
@@ -187,7 +260,7 @@ class SupervisedEstimator(NPNEstimator):
         self._start_again()
         if chosen:
             self._bins = Bins.learn(self.inputs_.standardised(X))
-        data = self._inputs(X, X_variance), t, weight
+        data, validation = (self._inputs(X, X_variance), t, weight), self._learnable_validation(options)
         same = stacking.copies(X, y)
         repeated = rows / (int(same.max()) + 1)  # copies say no more than the row that they are of
         every = [self._one(seen)]
@@ -195,10 +268,13 @@ class SupervisedEstimator(NPNEstimator):
             every = stacking.candidates(seen, self._features, self._width, self._kl_weights, self.effort)
         parts: list[stacking.Trained] = []
         for tried in every:
-            told = None if progress is None else part_of(progress, len(parts), len(every))
+            watch = options.watch.part(len(parts), len(every))
             kl_weight = repeated * tried.member_kl_weights if chosen else self.kl_weight
-            parts.append(self._trained(tried, data, targets, same, kl_weight, told))
+            parts.append(self._trained(tried, data, targets, same, kl_weight, watch, validation))
         self.network_, self.likelihood_, self._mixing = stacking.mixture(parts, weight, self._new_likelihood)
+        if chosen:
+            self._look_beyond(X, targets)
+            self._know_largest(t, weight)
         self._rows_seen = rows if weight is None else float(weight.sum())
 
     def _trained(
@@ -208,21 +284,44 @@ class SupervisedEstimator(NPNEstimator):
         targets: int,
         same: Array,
         kl_weight: float | Array,
-        progress: Progress | None = None,
+        watch: Watch,
+        validation: tuple[Any, Array, Array | None] | None = None,
     ) -> stacking.Trained:
         """Networks of one kind, and what they say of the rows that they have left out."""
         x, t, weight = data
         inputs = self._width if tried.encoded else self._features
         x = leading(x, inputs)
+        if validation is not None:
+            validation = leading(validation[0], inputs), *validation[1:]
         folds = stacking.Folds.draw(same, len(tried.kl_weights), self._seed)
         plan = Plan.of(folds.subsets.shape[1], self.batch_size, self.max_epochs, tried.steps)
         whole = self._new_network(targets, [inputs, *tried.units], (tried.members,), plan)
         rate = min(self.learning_rate, tried.most_rate)
-        self.history_ = self._train(whole, (x, t, weight), plan, progress, kl_weight, folds.subsets, rate)
+        self.history_ = self._train(whole, (x, t, weight), plan, watch, kl_weight, folds.subsets, rate, validation)
         with torch.no_grad():
             observed = self._observed(whole.likelihood)
             logs = observed.log_prob(outputs(whole.network, x), torch.from_numpy(t))  # (members, rows)
         return stacking.Trained(tried, inputs, whole.network, whole.likelihood, folds.left_out(logs.numpy()))
+
+    def _look_beyond(self, X: Array, targets: int) -> None:
+        """Learn where predictions of a number are beyond the rows that a mixture learnt from.
+
+        Logarithms and logits are left as they are: there a small doubt more is many times as much, or as likely.
+        """
+        family = self.likelihood_.predicts
+        if self._mixing is None or family is None or family.support is not constraints.real:
+            return
+        z = self.inputs_.standardised(X)
+        self._beyond = Beyond.learn(z, mean_square_slopes(self.network_, self._bins, self._mixing.weights, z, targets))
+
+    def _know_largest(self, t: Array, weight: Array | None) -> None:
+        """Take note of the largest of the targets that a mixture learnt from, where it limits means.
+
+        The means of targets with an exposure stay in proportion to it, and of censored ones the largest are not known.
+        """
+        if self.likelihood_.limits_means and self._observed(self.likelihood_) is self.likelihood_:
+            self._largest = np.asarray(t if weight is None else t[weight > 0], np.float64).max(0)
+            self.likelihood_.know_largest(self._largest)
 
     def _one(self, rows: int) -> stacking.Candidates:
         """The networks that settings describe."""
@@ -236,7 +335,7 @@ class SupervisedEstimator(NPNEstimator):
         if self.effort == "best" and described:
             name = described[0]
             raise ValueError(
-                f'effort="best" chooses {name} by itself, got {name}={short(getattr(self, name))}. Leave {name} '
+                f'effort="best" chooses networks by itself, got {name}={short(getattr(self, name))}. Leave {name} '
                 'out, or take effort="quick".'
             )
         if self.effort == "best" and subsets is not None:
@@ -259,6 +358,11 @@ class SupervisedEstimator(NPNEstimator):
         super()._check_settings()
         calibration.check(self.calibrate)
         check_choice("effort", self.effort, ("quick", "default", "best"))
+        check_number("validation_fraction", self.validation_fraction, PROPER_SHARE)
+        check_count("patience", self.patience, optional=True)
+        check_flag("warm_start", self.warm_start)
+        if self.warm_start and self.calibrate is not None:
+            raise ValueError("warm_start goes with calibrate=None: rows held out now were learnt from before.")
 
     @property
     def _target_options(self) -> dict[str, bool]:

@@ -14,7 +14,7 @@ from torchnpn.exporting.about import about, columns_of, described
 from torchnpn.exporting.classification import Classification
 from torchnpn.exporting.network import frozen
 from torchnpn.exporting.regression import Regression
-from torchnpn.exporting.rows import Encode, Standardise
+from torchnpn.exporting.rows import Encode, Standardise, Widen
 from torchnpn.likelihoods import with_offset
 from torchnpn.moments import Moments
 from torchnpn.nn import Complement, Linear, MeanAndNoise
@@ -52,23 +52,31 @@ class Options:
 class _OfRows(nn.Module):
     """Cells to answers."""
 
-    def __init__(self, encode: nn.Module, standardise: nn.Module, network: nn.Module, answers: nn.Module) -> None:
+    def __init__(
+        self, encode: nn.Module, standardise: nn.Module, network: nn.Module, widen: Widen | None, answers: nn.Module
+    ) -> None:
         super().__init__()
         self.encode, self.standardise, self.network, self.answers = encode, standardise, network, answers
+        self.widen = widen
+
+    def outputs(self, X: Tensor) -> Moments:
+        x = self.encode(X)
+        o: Moments = self.network(self.standardise(x))
+        return o if self.widen is None else self.widen(o, x)
 
     def forward(self, X: Tensor) -> Any:
-        return self.answers(self.network(self.standardise(self.encode(X))))
+        return self.answers(self.outputs(X))
 
 
 class _Exposed(_OfRows):
     """The same, with an exposure in the last column, whose logarithm is added to the log mean."""
 
-    def __init__(self, *modules: nn.Module, unit: float, targets: int) -> None:
+    def __init__(self, *modules: Any, unit: float, targets: int) -> None:
         super().__init__(*modules)
         self.unit, self.targets = unit, targets
 
     def forward(self, X: Tensor) -> Any:
-        o = self.network(self.standardise(self.encode(X[:, :-1])))
+        o = self.outputs(X[:, :-1])
         return self.answers(with_offset(o, torch.log(X[:, -1:] / self.unit), self.targets))
 
 
@@ -150,7 +158,8 @@ def _of_rows(
         answers, kind = Regression(estimator, options.levels, options.interval), "regression"
         others |= {"interval": options.interval, "levels": list(options.levels)}
     exposure = getattr(estimator, "exposure_", None)
-    parts = encode, standardise, network, answers
+    widen = None if estimator._beyond is None else Widen(estimator.inputs_, estimator._beyond)
+    parts = encode, standardise, network, widen, answers
     module = _OfRows(*parts) if exposure is None else _Exposed(*parts, unit=exposure.unit, targets=estimator.n_outputs_)
     example = torch.ones(EXAMPLE, len(columns), dtype=torch.float64)
     said = about(kind, model or type(estimator).__name__, answers.names, input="X", columns=columns, **others)

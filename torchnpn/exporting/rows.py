@@ -1,7 +1,7 @@
 """Rows of numbers as they enter a graph, (rows, columns) in float64: encoded, standardised, gaps as distributions.
 
 A cell is a number: a category its place among the levels that the metadata lists, a date or time the seconds since
-1970, and NaN is missing. The rest is arithmetic of the graph, the same as `columns` and `estimators.inputs` do.
+1970, and NaN is missing. The rest is arithmetic of the graph, the same as `columns` and `rows` do.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ from torch import Tensor, nn
 from torchnpn import maps
 from torchnpn.columns import Bins, Category, Column, Date
 from torchnpn.moments import Moments
-from torchnpn.rows import Inputs
+from torchnpn.rows import Beyond, Inputs
 
 _DAY, _YEAR, _ERA = 86_400.0, 365.2425, 146_097.0  # seconds, days, days of 400 years
-_LARGEST_ERROR, _WIDTHS = 10.0, 10.0  # as in `estimators.inputs`
+_LARGEST_ERROR, _LARGEST_DISTANCE, _WIDTHS = 10.0, 10.0, 10.0  # as in `rows.inputs` and `rows.beyond`
 
 
 class Encode(nn.Module):
@@ -146,6 +146,36 @@ class Standardise(nn.Module):
             P = P - gain.unsqueeze(-1) * column.unsqueeze(-2)
         left = (P * torch.eye(len(std), dtype=P.dtype)).sum(-1).clamp_min(0.0)
         return m * std, left * self.variance
+
+
+class Widen(nn.Module):
+    """`Beyond.widened`: what is added to the variance of outputs for rows beyond the training rows."""
+
+    def __init__(self, inputs: Inputs, beyond: Beyond) -> None:
+        super().__init__()
+        self.center, self.scale, self.low, self.high = (
+            _constant(part) for part in (inputs.center, inputs.scale, inputs.low, inputs.high)
+        )
+        self.farthest = _constant(_WIDTHS * (inputs.high - inputs.low))
+        self.least, self.most, self.slope = (_constant(part) for part in (beyond.least, beyond.most, beyond.slope.T))
+        feature = beyond.holes[:, 0].astype(np.int64)
+        self.feature, self.of_feature = torch.from_numpy(feature), _constant(np.eye(len(beyond.least))[feature])
+        self.begins, self.ends = _constant(beyond.holes[:, 1]), _constant(beyond.holes[:, 2])
+
+    def forward(self, o: Moments, x: Tensor) -> Moments:
+        assert o.variance is not None
+        z = (x - self.center) / self.scale
+        missing = z.isnan() | (torch.maximum(self.low - z, z - self.high) > self.farthest)
+        z = torch.where(missing, self.least, z)
+        d = torch.maximum(z - self.most, self.least - z).clamp(0.0, _LARGEST_DISTANCE)
+        deviations = d * (2 + d) / 2
+        if len(self.feature):
+            left, right = z[:, self.feature] - self.begins, self.ends - z[:, self.feature]
+            d = torch.minimum(left, right).clamp_min(0.0)
+            deviations = deviations + (d * torch.minimum(torch.maximum(left, right), 2 + d) / 2) @ self.of_feature
+        extra = (deviations * deviations) @ self.slope
+        first = o.variance.double()[..., : extra.shape[-1]] + extra
+        return Moments(o.mean, torch.cat([first, o.variance.double()[..., extra.shape[-1] :]], -1))
 
 
 class _Beside(nn.Module):

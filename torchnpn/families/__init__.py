@@ -58,6 +58,7 @@ from torchnpn.families.categorical import Categorical as Categorical
 from torchnpn.families.categorical import at_label as at_label
 from torchnpn.families.limits import eps as eps
 from torchnpn.families.limits import positive_moments as positive_moments
+from torchnpn.families.log_normal import LimitedLogNormal as LimitedLogNormal
 from torchnpn.families.masses import normal_log_mass as normal_log_mass
 from torchnpn.families.mixture import Mixture as Mixture
 from torchnpn.families.mixture import mean_and_variance as mean_and_variance

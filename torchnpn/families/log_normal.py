@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import torch
@@ -36,7 +36,7 @@ class LogNormal(ExponentialFamily):
     m: Tensor  # mean of log x
     s: Tensor  # variance of log x > 0
 
-    domain = (checks.REAL, checks.POSITIVE)
+    domain: ClassVar[tuple[checks.Domain, ...]] = (checks.REAL, checks.POSITIVE)
     support = constraints.positive
 
     @property
@@ -115,6 +115,34 @@ class LogNormal(ExponentialFamily):
         if bool((shift != 0).any()):
             raise ValueError("A log-normal variable can be scaled, not shifted: its support begins at zero.")
         return self.unchecked(self.m + torch.log(scale), self.s)
+
+
+@dataclass(frozen=True, eq=False)
+class LimitedLogNormal(LogNormal):
+    """A log-normal distribution whose mean is the limited expected value E min(x, c), as insurers call it.
+
+    The mean of a wide log-normal variable is made by amounts far above all that were ever seen, and may be absurd where
+    its density is good. Amounts above `c` count as `c` in the mean; the density and the variance are those of x.
+    """
+
+    c: Tensor  # > 0
+
+    domain = (checks.REAL, checks.POSITIVE, checks.POSITIVE)
+
+    @property
+    def moments(self) -> Moments:
+        """E min(x, c) = exp(m + s/2) Φ((log c - m - s)/√s) + c Φ((m - log c)/√s), and Var x."""
+        std, log_c = self.s.sqrt(), torch.log(self.c)
+        below = self.m + 0.5 * self.s + torch.special.log_ndtr((log_c - self.m - self.s) / std)
+        above = log_c + torch.special.log_ndtr((self.m - log_c) / std)
+        return Moments(saturating_exp(below) + saturating_exp(above), super().moments.variance)
+
+    def _numpy(self) -> list[Array]:
+        return LogNormal.unchecked(self.m, self.s)._numpy()
+
+    def scaled(self, shift: Tensor, scale: Tensor) -> Self:
+        free = LogNormal.unchecked(self.m, self.s).scaled(shift, scale)
+        return self.unchecked(free.m, free.s, self.c * scale)
 
 
 def saturating_exp(x: Tensor) -> Tensor:

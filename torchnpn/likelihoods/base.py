@@ -94,6 +94,7 @@ class Likelihood(nn.Module):
     varying_noise: ClassVar[type[Likelihood] | None] = None
     """The same kind of target with a noise that depends on the features, if there is one."""
     gains_from_steps: ClassVar[bool] = False  # whether large tables gain from longer training
+    limits_means: ClassVar[bool] = False  # whether predicted means take note of the largest target that was seen
     simpler: ClassVar[str] = ""  # name of what to try where this kind does worse than no model
     settings: ClassVar[Mapping[str, Any]] = {}  # of the constructor, as estimators train it
     arguments: ClassVar[Mapping[str, type]] = {}
@@ -184,6 +185,9 @@ class Likelihood(nn.Module):
         """log p(y) of each row, as predicted, summed over its targets."""
         logs = self.predict(o).log_prob(y)
         return logs.sum(-1) if logs.ndim == o.mean.ndim else logs  # of labels there is one in each row
+
+    def know_largest(self, y: Array) -> None:
+        """Take note of the largest targets (targets,) of the training rows, in units, if it limits means."""
 
     def check_targets(self, y: Tensor) -> None:
         """Raise unless `y` holds targets for this likelihood."""

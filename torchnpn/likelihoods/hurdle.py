@@ -72,6 +72,9 @@ class HurdleGamma(WithZeros):
             return np.zeros(1)
         return cls.amounts.start(y[above, None], None if weight is None else weight[above])
 
+    def know_largest(self, y: Array) -> None:
+        self.others.know_largest(y)
+
     def closed_form(self) -> cpu.ClosedForm | None:
         closed = self.others.closed_form()
         return closed and cpu.losses.hurdle(closed)
@@ -95,4 +98,5 @@ class HurdleLogNormal(HurdleGamma):
     """
 
     name = "hurdle_lognormal"
+    limits_means = True
     amounts = LogNormalAmounts

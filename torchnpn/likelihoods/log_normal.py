@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 from torch.distributions import constraints
 
-from torchnpn.families import LogNormal
+from torchnpn.families import LimitedLogNormal, LogNormal
 from torchnpn.kernels import cpu
 from torchnpn.likelihoods.base import Array, Likelihood, VarianceParts, wide_latent
 from torchnpn.likelihoods.gaussian import GaussianNoise, HeteroscedasticGaussian, VaryingNoise
@@ -18,13 +18,16 @@ from torchnpn.likelihoods.guards import LOG_MEAN, LOG_VARIANCE, narrowed, soft_c
 from torchnpn.likelihoods.targets import relative
 from torchnpn.moments import Moments
 
+_BEYOND = 2.0  # times the largest amount that was seen: a mean far above has no rows to speak for it
+
 
 class LogNormalAmounts(Likelihood):
     """log y | o ~ N(o, σ²) with a learnt σ², so log y ~ N(o_m, o_s + σ²): `GaussianNoise` of the logarithm.
 
     The loss is that of the logarithm plus log y, hence -log p(y) where `elbo` is 0. With v = o_s + σ²:
     E y = exp(o_m + v/2), Var y = (E y)² (e^v - 1), of which (E y)² (e^o_s - 1) is epistemic. Predicted log means are
-    taken as they are up to ±30, their variances up to 20.
+    taken as they are up to ±30, their variances up to 20. Once the largest amount of the training rows is known
+    (`know_largest`), E y is E min(y, c), the limited expected value of insurers.
 
     Args:
         targets: Number of targets, each with its own noise; 1 for one noise shared by all.
@@ -35,13 +38,14 @@ class LogNormalAmounts(Likelihood):
 
     name, words = "lognormal", "a positive amount"
     predicts, support = LogNormal, constraints.positive
-    separable = log_link = takes_bounds = True
+    separable = log_link = takes_bounds = limits_means = True
     units = staticmethod(relative)
     gains_from_steps = True
     simpler = "gaussian"
     settings: ClassVar = {"elbo": 0.1}
     arguments: ClassVar = {"targets": int, "replicas": tuple, "elbo": float}
     of_logarithm: ClassVar[type[GaussianNoise]] = GaussianNoise
+    largest: Tensor | None = None  # (targets,) what amounts beyond count as in a predicted mean
 
     def __init__(
         self, targets: int = 1, elbo: float = 0.5, initial_log_noise: float = -2.0, *, replicas: tuple[int, ...] = ()
@@ -64,10 +68,17 @@ class LogNormalAmounts(Likelihood):
     def outputs(self, targets: int) -> int:
         return self.logarithm.outputs(targets)
 
+    def know_largest(self, y: Array) -> None:
+        """Amounts above twice the largest count as that in predicted means."""
+        self.largest = torch.from_numpy(_BEYOND * y)
+
     def predict(self, o: Moments) -> LogNormal:
         m, s = self.logarithm.predict(Moments(*wide_latent(o))).moments
         assert s is not None
-        return _limited(m, s)
+        free = _limited(m, s)
+        if self.largest is None:
+            return free
+        return LimitedLogNormal.unchecked(free.m, free.s, self.largest.expand(free.m.shape))
 
     def variance_parts(self, o: Moments) -> VarianceParts:
         """The epistemic share is (e^o_s - 1)/(e^v - 1)."""

@@ -127,6 +127,13 @@ class Inputs(NamedTuple):
         inside: Array = np.clip((X - self.center) / self.scale, self.low, self.high)
         return inside
 
+    def distances(self, X: Array) -> Array:
+        """(rows, features) as standardised, beyond the limits as well; NaN where a value is missing, or counts so."""
+        scaled = (X - self.center) / self.scale
+        beyond = np.maximum(self.low - scaled, scaled - self.high)
+        found: Array = np.where(beyond > _WIDTHS * (self.high - self.low), np.nan, scaled)
+        return found
+
     def moments(self, X: Any, X_variance: Array | None = None) -> Any:
         """(rows, features) as float32 moments; CSR stays CSR.
 

@@ -6,9 +6,11 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.utils.multiclass import check_classification_targets
 from torch.distributions import constraints
 
 from torchnpn.likelihoods import Likelihood, Units
+from torchnpn.settings import short
 
 Array = NDArray[Any]
 _LARGEST, _SMALLEST = 1e130, 1e-130  # of targets and their spread: variances are float64 numbers yet
@@ -78,6 +80,18 @@ def distinct_labels(labels: Any, name: str = "y") -> Array:
         raise ValueError(
             f"{name} expects labels that can be sorted together, such as only text or only whole numbers, got "
             f"{_types(array)}. Make them one type, for instance with y.astype(str), and leave out rows without a label."
+        ) from None
+
+
+def check_labels(y: Array) -> None:
+    """Raise for targets that scikit-learn does not take for labels, such as numbers with fractions."""
+    try:
+        check_classification_targets(y)
+    except ValueError as error:
+        found = str(error).partition(". Maybe")[0]  # what follows takes dates for continuous values
+        raise ValueError(
+            f"{found}, got {_types(y)} such as {short(y.reshape(-1)[0])}. Take NPNRegressor for numbers; make labels "
+            "text or whole numbers, for instance with y.astype(str)."
         ) from None
 
 

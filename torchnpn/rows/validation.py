@@ -6,6 +6,8 @@ import copy
 import inspect
 import warnings
 from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -21,10 +23,21 @@ from torchnpn.settings import short
 Array = NDArray[Any]
 _FEW = 10  # rows, below which there is a warning
 _TOTAL_WEIGHT = 1e-6, 1e12
-_ADVICE = {  # by how errors of numpy and pandas begin that scikit-learn passes on
-    "could not convert string": "Give a frame, of which NPN estimators read text (polars needs pyarrow for it), or "
-    "encode text as numbers, for instance with scikit-learn's OneHotEncoder.",
+_ADVICE = {  # by how errors of numpy, pandas and scikit-learn begin
+    "could not convert string": "X and y expect numbers. Give a frame, of which NPN estimators read text (polars needs "
+    "pyarrow for it), or encode text as numbers, for instance with scikit-learn's OneHotEncoder.",
     "fill value must be 0": "Make a sparse frame dense first: X.sparse.to_dense().",
+    "Input X contains inf": "Correct these values; one that is missing is NaN.",
+    "Input y contains": "Leave out rows whose target is not known, and correct infinite ones.",
+    "Complex data not supported": "Give real and imaginary parts as two columns of numbers.",
+    "Expected 2D array, got": "",
+    "setting an array element": "Give all rows the same number of values, and each cell one number.",
+    "float() argument must be": "Give an array, a list of rows of numbers, or a frame: pd.DataFrame(X).",
+    "Cannot cast array data": "Make a frame of an array with named fields: pd.DataFrame(X).",
+    "at least one array or dtype": "Give X at least one column: 0 feature(s) were found.",
+    "The feature names should match": "Give X[model.feature_names_in_]: the columns of fit, in their order.",
+    "Input should have at least 1 dim": "y is an array, a list or a column, with a target for each row.",
+    "y should be a 1d array": "Give one label for each row; for several labels fit a classifier for each.",
 }
 
 
@@ -38,22 +51,32 @@ def checked_data(estimator: Any, X: Any, *y: Any, reset: bool, **options: Any) -
         reset: Whether a model is learnt from nothing, which takes two rows or more, or these are rows for an old one.
         options: Of `validate_data`.
     """
-    X, y = plain_values(X), tuple(map(_plain_targets, y))
-    _check_names(X)
     options = {"dtype": [np.float64, np.float32], "ensure_min_samples": 2 if reset else 1, **options}
+    with _advised(), np.errstate(over="ignore", invalid="ignore"):  # it sums, to find infinities
+        X, y = plain_values(X), tuple(map(_plain_targets, y))
+        _check_names(X)
+        if options.get("y_numeric"):
+            for given in y:
+                _check_numbers(given)
+        return validate_data(estimator, X, *y, reset=reset, **options)
+
+
+@contextmanager
+def _advised() -> Iterator[None]:
+    """Errors of numpy, pandas and scikit-learn about data, with what to do."""
     try:
-        with np.errstate(over="ignore", invalid="ignore"):  # it looks for infinities by sums, which may overflow
-            return validate_data(estimator, X, *y, reset=reset, **options)
+        yield
     except OverflowError:
         raise ValueError(
             "X and y expect numbers that float64 can hold, up to 1.8e308 in size, got a whole number beyond. Divide "
             "the column by a power of ten."
         ) from None
-    except ValueError as error:
+    except (ValueError, TypeError) as error:
         advice = next((advice for words, advice in _ADVICE.items() if str(error).startswith(words)), None)
         if advice is None:
             raise
-        raise ValueError(f"X and y expect numbers: {error}. {advice}") from None
+        said = _without_data(str(error)).rstrip(".\n")
+        raise type(error)(f"{said}. {advice}".rstrip()) from None
 
 
 def checked_rows(estimator: Any, X: Any, *y: Any, reset: bool, **options: Any) -> Any:
@@ -62,7 +85,8 @@ def checked_rows(estimator: Any, X: Any, *y: Any, reset: bool, **options: Any) -
     """
     _check_names(X)
     X, options = plain_values(X), {"ensure_all_finite": "allow-nan", **options}
-    rows = encoded(estimator, X, reset=reset)
+    with _advised():
+        rows = encoded(estimator, X, reset=reset)
     if rows is not None:  # scikit-learn has checked the features, of which there are more now
         return checked_data(copy.copy(estimator), rows, *y, reset=True, ensure_min_samples=2 if reset else 1, **options)
     X = X.rows if isinstance(X, Encoded) else X
@@ -71,6 +95,31 @@ def checked_rows(estimator: Any, X: Any, *y: Any, reset: bool, **options: Any) -
     if scipy.sparse.issparse(rows) and np.isnan(rows.data).any():
         raise ValueError("Sparse X expects numbers, got NaN. Missing values need a dense array: X.toarray().")
     return checked
+
+
+def _without_data(message: str) -> str:
+    """An error of scikit-learn's without the values of X that it shows in full."""
+    first, *lines = message.split("\n")
+    if first.startswith(("Expected 2D", "Complex")):
+        return first.removesuffix(" instead:") + "".join(f". {line}" for line in lines if line.startswith("Reshape"))
+    return message
+
+
+def _check_numbers(y: Any) -> None:
+    """Raise for targets of a regression that are text, dates or lengths of time."""
+    array = np.asarray(y)
+    try:
+        if array.dtype.kind in "US":
+            array.astype(np.float64)
+    except ValueError:
+        raise ValueError(
+            f"y expects numbers, got text such as {short(array.reshape(-1)[0].item())}. For classes take NPNClassifier."
+        ) from None
+    if array.dtype.kind in "mM":
+        raise ValueError(
+            f"y expects numbers, got {array.dtype}. Give lengths of time as numbers, such as days: "
+            "y / np.timedelta64(1, 'D'); for dates those since a first one."
+        )
 
 
 def _check_names(X: Any) -> None:
@@ -185,12 +234,6 @@ def checked_subsets(subsets: Any, members: int, rows: int, weight: Array | None)
     if chosen.min() < 0 or chosen.max() >= rows:
         raise ValueError(f"subsets expects row numbers from 0 to {rows - 1}, got {chosen.min()} to {chosen.max()}.")
     return chosen.astype(np.int64)
-
-
-def check_progress(progress: Any) -> None:
-    """Raise unless `progress` can be called."""
-    if progress is not None and not callable(progress):
-        raise ValueError(f"progress expects a function of the share that is done, or None, got {short(progress)}.")
 
 
 def check_enough_rows(estimator: Any, X: Any, weight: Array | None) -> None:

@@ -46,9 +46,25 @@ def arrow_table(frame: object) -> pa.Table:
         )
     try:
         table = pa.table(frame)
-    except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError) as error:
-        raise TableError(f"The frame has a column of several types: {str(error).splitlines()[0]}.") from None
+    except (ValueError, TypeError, OverflowError, NotImplementedError, pa.ArrowException) as error:
+        raise TableError(_not_arrow(frame, error)) from None
     return table.drop_columns([name for name in table.column_names if name.startswith("__index_level_")])
+
+
+def _not_arrow(frame: Any, error: Exception) -> str:
+    """Which column of a frame Arrow cannot hold, and what to do."""
+    for name in list(getattr(frame, "columns", ())):
+        try:
+            pa.table(frame[[name]])
+        except (ValueError, TypeError, OverflowError, NotImplementedError, pa.ArrowException) as error_of_one:
+            why = str(error_of_one.args[0]).splitlines()[0].rstrip(".")
+            return (
+                f"Column {name!r} of the frame holds values of several types, or of one that Arrow has not: {why}. "
+                "Make them numbers, dates or text, with .astype(float) or .astype(str), or leave the column out."
+            )
+    return (
+        f"The frame cannot be read as a table: {str(error).splitlines()[0].rstrip('.')}. Rename or change its columns."
+    )
 
 
 def memory_table(frame: object) -> MemoryTable:

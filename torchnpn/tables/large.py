@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from torchnpn.columns import Encoded
 from torchnpn.estimators import NPNClassifier, NPNRegressor
+from torchnpn.progress import Callback
 from torchnpn.table_files import FolderTable, Progress, cells, no_progress, pieces, read_piece
 from torchnpn.tables.learning import Data, Question, new_estimator
 from torchnpn.tables.rows import Rows, encoded_rows, target_reader
@@ -77,7 +78,7 @@ def read_large(
 def fit_large(
     large: Large,
     settings: dict[str, Any],
-    progress: Callable[[float], None] | None = None,
+    callbacks: Sequence[Callback] = (),
     checkpoint: Path | None = None,
 ) -> tuple[NPNRegressor | NPNClassifier, Target]:
     """An estimator, fitted by one network on all rows, and the target with its own distribution."""
@@ -85,7 +86,7 @@ def fit_large(
     estimator, about = new_estimator(large.data.target, some, settings)
     exposure = schema.width - 1 if about.exposure else None
     scales = Encoded(some.X, schema.least_scale)
-    return estimator.fit_stream(scales, some.y, large.stream, exposure, progress, checkpoint), about
+    return estimator.fit_stream(scales, some.y, large.stream, exposure, callbacks, checkpoint), about
 
 
 @dataclass

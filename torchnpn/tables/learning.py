@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Collection, Sequence
 from typing import Any, NamedTuple
 
 from torchnpn.columns import Encoded
 from torchnpn.estimators import NPNClassifier, NPNRegressor
 from torchnpn.likelihoods import BY_NAME
+from torchnpn.progress import Callback
 from torchnpn.table_files import Progress, Survey, Table, no_progress, survey
 from torchnpn.tables.rows import Rows, load_rows, rows_to_keep
 from torchnpn.tables.schema import LeftOut, Schema, find_schema
@@ -84,9 +85,9 @@ def fit_estimator(
     target: Target,
     rows: Rows,
     settings: dict[str, Any],
-    progress: Callable[[float], None] | None = None,
+    callbacks: Sequence[Callback] = (),
 ) -> tuple[NPNRegressor | NPNClassifier, Target]:
     """An estimator for a target, fitted, and the target with its own distribution in these rows."""
     estimator, about = new_estimator(target, rows, settings)
     known = {"exposure": schema.width - 1} if about.exposure else {}
-    return estimator.fit(Encoded(rows.X, schema.least_scale), rows.y, progress=progress, **known), about
+    return estimator.fit(Encoded(rows.X, schema.least_scale), rows.y, callbacks=callbacks, **known), about

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from scipy import stats
 
 from torchnpn._text import counted, did_you_mean, shown
+from torchnpn.columns import orders
 from torchnpn.estimators import is_count
 from torchnpn.likelihoods import BY_NAME, Likelihood, in_support, words_of_support
 from torchnpn.table_files import USUAL_NOTATION, Notation, Survey, SurveyedColumn, TableError, column_numbers
@@ -302,6 +303,11 @@ def _check_few_classes(column: SurveyedColumn) -> None:
         raise TableError(
             f"{what}: mostly numbers, but row {row:,} holds {shown(text)}. Correct such cells, or, if they mean that "
             f"the target is missing: --na {quoted(text)}. If all are classes: --family class."
+        )
+    if orders(column.counts):
+        raise TableError(
+            f"{what}, which are dates, such as {shown(min(column.counts))}. Expected numbers or classes: write how "
+            "much time has passed since a first one, in days or hours. If they are classes: --family class."
         )
     advice = "--family gaussian" if column.code else "write them in one way (see --decimal)"
     raise TableError(

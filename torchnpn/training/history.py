@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field
 from statistics import fmean
 from typing import Any
 
@@ -26,7 +26,7 @@ class History:
 
     epochs: list[Epoch] = field(default_factory=list)
     best_epoch: int | None = None  # whose weights were kept, where validation data were given
-    stopped_early: bool = False
+    stopped_early: bool = False  # for want of patience, or by a callback
 
     @property
     def last(self) -> Epoch:
@@ -43,15 +43,15 @@ class History:
 
 
 def mean_history(histories: Sequence[History]) -> History:
-    """The figures of members that trained equally long, epoch by epoch: means, but the sum of the seconds."""
+    """The figures of members, epoch by epoch: means over those that trained so long, but the sum of the seconds."""
     if len(histories) == 1:
         return histories[0]
-    means = [
-        replace(
-            epochs[0],
-            **{name: fmean(getattr(epoch, name) for epoch in epochs) for name in ("loss", "kl", "kl_weight")},
-            seconds=sum(epoch.seconds for epoch in epochs),
-        )
-        for epochs in zip(*(history.epochs for history in histories), strict=True)
-    ]
-    return History(means)
+    longest = max(len(history.epochs) for history in histories)
+    each = [[one.epochs[k] for one in histories if k < len(one.epochs)] for k in range(longest)]
+    means = []
+    for epochs in each:
+        figures = {name: fmean(getattr(epoch, name) for epoch in epochs) for name in ("loss", "kl", "kl_weight")}
+        held_out = [epoch.validation for epoch in epochs if epoch.validation is not None]
+        validation, seconds = fmean(held_out) if held_out else None, sum(epoch.seconds for epoch in epochs)
+        means.append(Epoch(epochs[0].number, **figures, validation=validation, seconds=seconds))
+    return History(means, stopped_early=any(history.stopped_early for history in histories))

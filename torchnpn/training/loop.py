@@ -48,7 +48,7 @@ def train(
     *,
     validation: Any = None,
     subsets: Any = None,
-    callback: Callable[[History], None] | None = None,
+    callback: Callable[[History], Any] | None = None,
     checkpoint: str | Path | None = None,
     device: str | torch.device = "auto",
     strategy: str = "auto",
@@ -64,7 +64,8 @@ def train(
         validation: Like `data`; its mean loss is recorded each epoch, and the best epoch's weights are kept.
         subsets: (replicas, n) row numbers, for a model with replicas: replica r is trained on rows subsets[r] of `data`
             only, as for cross-validation, a bootstrap or a curve of learning. None: all see all rows.
-        callback: Called with the history after each epoch, for progress or a plot.
+        callback: Called with the history after each epoch, for progress or a plot; where it returns True, this epoch
+            is the last.
         checkpoint: A file from which training goes on if it exists, and to which it writes as it runs, at most once a
             second. It belongs to this network, data, likelihood, prior and recipe.
         device: "auto" (a GPU if there is one), or torch's name of a device.
@@ -107,8 +108,8 @@ def train(
     saved = time.monotonic()
     while not run.finished:
         run.epoch()
-        if callback is not None:
-            callback(run.history)
+        ended = processes.each(lambda: callback is not None and callback(run.history) is True)  # by that of any process
+        run.history.stopped_early |= any(ended)
         due = run.finished or time.monotonic() - saved > checkpoints.SECONDS
         if path is not None and due and processes.is_first:
             checkpoints.write(path, run.state(), identity)

@@ -3,6 +3,7 @@
 from npn_studies.experiments import (
     activations,
     active,
+    calibrated,
     completion,
     durations,
     exposure,
@@ -52,6 +53,7 @@ EXPERIMENTS: dict[str, Experiment] = {
         tabular.EXPERIMENT,
         exposure.EXPERIMENT,
         durations.EXPERIMENT,
+        calibrated.EXPERIMENT,
         gaps.EXPERIMENT,
         odd.EXPERIMENT,
         tied.EXPERIMENT,

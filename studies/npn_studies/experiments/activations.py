@@ -217,7 +217,6 @@ EXPERIMENT = Experiment(
     name="activations",
     title="Activations of three families",
     place="Supplement",
-    data=(),
     minutes=0.1,
     cells=cells,
     section=section,

@@ -49,7 +49,7 @@ class Cell(NamedTuple):
     device: str | None = None
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Experiment:
     """A table or figure of the paper.
 
@@ -72,8 +72,8 @@ class Experiment:
 
     name: str
     title: str
-    place: str
-    data: tuple[str, ...]
+    place: str = "beyond the paper"
+    data: tuple[str, ...] = ()
     minutes: float
     cells: Callable[[Options], Sequence[Cell]]
     section: Callable[[Record], str]

@@ -128,8 +128,6 @@ that is told so has only the rate of each group left to learn."""
 EXPERIMENT = Experiment(
     name="exposure",
     title="Claims in proportion to policies",
-    place="beyond the paper",
-    data=(),
     minutes=2,
     cells=cells,
     section=section,

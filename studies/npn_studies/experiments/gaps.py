@@ -73,7 +73,6 @@ _SHOWN = {
 EXPERIMENT = Experiment(
     name="gaps",
     title="Between the training rows",
-    place="beyond the paper",
     data=("energy", "yacht", "concrete"),
     quick_data=("yacht",),
     minutes=15,

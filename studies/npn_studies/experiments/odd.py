@@ -97,8 +97,6 @@ law; {draws}. Linear models are ridge, Poisson or logistic regression."""
 EXPERIMENT = Experiment(
     name="odd",
     title="Odd data",
-    place="beyond the paper",
-    data=(),
     minutes=10,
     cells=cells,
     section=section,

@@ -69,8 +69,6 @@ def collected(paths: Iterable[Path], options: Options, folder: Path) -> Record:
 EXPERIMENT = Experiment(
     name="tables",
     title="Real tables, ours and others as they come",
-    place="beyond the paper",
-    data=(),
     minutes=1000,
     cells=cells,
     section=section,

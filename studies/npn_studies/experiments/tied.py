@@ -75,7 +75,6 @@ the default: the mixture's likelihood is worse by more than one standard error o
 EXPERIMENT = Experiment(
     name="tied",
     title="Tied standard deviations",
-    place="beyond the paper",
     data=SETS,
     quick_data=SETS[:1],
     minutes=20,

@@ -102,7 +102,7 @@ def members(task: Task, settings: dict[str, Any], count: int, progress: Progress
     x, y = (part.double().flatten(0, 1).numpy() for part in (task.x, task.y))
     start = time.perf_counter()
     model = NPNRegressor(n_estimators=splits * count, random_state=0, **settings)
-    model.fit(x, y[:, 0], progress=progress, subsets=seen)
+    model.fit(x, y[:, 0], callbacks=[lambda record: progress(record.share)], subsets=seen)
     seconds = rounded((time.perf_counter() - start) / (splits * count))
     found = [model.predict_members(x_test.double().numpy()) for x_test in task.x_test]
     own = [np.stack(each)[:, own] for each, own in zip(found, network_of, strict=True)]

@@ -31,7 +31,7 @@ from torchnpn.kernels.triton.signals import (
 
 _BLOCK = 1024
 _LEAST_PART = 256  # rows of a batch, of which a program takes the sum where there are few tiles of weights
-MOST_PARTS = 32  # of a sum over features, that every program adds up for itself
+MOST_PARTS = 64  # of a sum over features, that every program adds up for itself
 
 
 def signal(m: Tensor, s: Tensor | None, w: Weights, precision: Precision) -> Signal:

@@ -23,6 +23,15 @@ from torchnpn.kernels.triton.epilogues import end_forward, end_input_gradient, o
 
 
 @triton.jit
+def multiply_add(x, y, total, PRECISION: tl.constexpr):
+    """x y + total; of a single row by sums, since tensor cores would compute sixteen."""
+    if x.shape[0] == 1:
+        return total + tl.sum(tl.trans(x).to(tl.float32) * y.to(tl.float32), 0)[None, :]
+    else:
+        return tl.dot(x, y, total, input_precision=PRECISION)
+
+
+@triton.jit
 def linear_tile(
     a_m, A, W_m, P, b_m, b_v, t, r2, parts, replica, rows, columns, M, N, K, stride_a,
     HALVES: tl.constexpr, TIED: tl.constexpr, HAS_B: tl.constexpr, LOG_STD: tl.constexpr, PRECISION: tl.constexpr,
@@ -41,15 +50,15 @@ def linear_tile(
         weights = (columns[None, :] < height) & (inner[:, None] < width)
         x = tl.load(a_m + rows[:, None] * width + inner[None, :], mask=here, other=0.0)
         w = tl.load(W_m + columns[None, :] * width + inner[:, None], mask=weights, other=0.0)
-        mean = tl.dot(x, w, mean, input_precision=PRECISION)
+        mean = multiply_add(x, w, mean, PRECISION)
         if HALVES > 0:
             at_A = A + rows[:, None] * (width * HALVES) + inner[None, :]
             at_P = P + columns[None, :] * (width * HALVES) + inner[:, None]
             second, v = tl.load(at_A, mask=here, other=0.0), tl.load(at_P, mask=weights, other=0.0)
-            variance = tl.dot(second, v, variance, input_precision=PRECISION)
+            variance = multiply_add(second, v, variance, PRECISION)
             if HALVES > 1:
                 s, w2 = tl.load(at_A + width, mask=here, other=0.0), tl.load(at_P + width, mask=weights, other=0.0)
-                variance = tl.dot(s, w2, variance, input_precision=PRECISION)
+                variance = multiply_add(s, w2, variance, PRECISION)
     if TIED:
         variance += outer(t, parts, r2, replica, rows, columns, M, N, PARTS)
     if HAS_B:
