@@ -1,4 +1,4 @@
-"""What docs/cluster.md shows of records (big_folder, kill_workers, scoring, nccl), and its plan on paper.
+"""What docs/cluster.md shows of records (big_folder, processes, kill_workers, scoring, nccl), and its plan on paper.
 
 `python benchmarks/cluster_page.py` writes it into the page.
 """
@@ -61,6 +61,26 @@ def folders(record: dict[str, Any]) -> str:
         f"CPU seconds of two processes beside those of one: {'; '.join(said)}. Two free cores would divide that by two."
     )
     return f"{summaries.table(head, rows, words=2)}\n\n{about} {times}"
+
+
+def processes(record: dict[str, Any]) -> str:
+    """A step of one process beside a step of two, for each size."""
+    head = [
+        "units",
+        "rows in a step",
+        "one: CPU, ms",
+        "each of two: CPU, ms",
+        "faster with a core each",
+        "on the clock",
+    ]
+    rows = []
+    for row in record["rows"]:
+        one, two = row["one"], row["two"]
+        cpu = [f"{one['cpu'] / 1e3:,.1f}", f"{two['cpu'] / 1e3:,.1f}", f"{one['cpu'] / two['cpu']:.2f}"]
+        units = "-".join(map(str, row["hidden"]))
+        rows.append([units, f"{row['batch']:,}", *cpu, f"{one['clock'] / two['clock']:.2f}"])
+    about = f"{record['columns']} columns, {record['CPUs']} CPUs, load {record['load']:g}, {record['date']}."
+    return f"{summaries.table(head, rows)}\n\n{about}"
 
 
 def kills(record: dict[str, Any]) -> str:
@@ -165,6 +185,7 @@ def with_tables(page: str) -> str:
     """The page with the figures of all records."""
     folder = recorded("big_folder")
     page = summaries.with_table(page, "big_folder.py", folders(folder))
+    page = summaries.with_table(page, "processes.py", processes(recorded("processes")))
     page = summaries.with_table(page, "kill_workers.py", kills(recorded("kill_workers")))
     page = summaries.with_table(page, "scoring.py", scoring(recorded("scoring")))
     page = summaries.with_table(page, "nccl.py", nccl(recorded("nccl")))

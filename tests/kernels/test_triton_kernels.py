@@ -15,7 +15,6 @@ pytest.importorskip("triton")
 
 from torchnpn.kernels.triton import linear as fused
 from torchnpn.kernels.triton import tiles
-from torchnpn.kernels.triton.adam import adam_ as triton_adam_
 from torchnpn.kernels.triton.layer import (
     activation,
     activation_gradient,
@@ -25,6 +24,7 @@ from torchnpn.kernels.triton.layer import (
     signal,
     weights,
 )
+from torchnpn.kernels.triton.optimizer import step_ as triton_step_
 from torchnpn.kernels.triton.signals import FAST, FULL, Activation, Drop, Gradient, pad
 from torchnpn.maps import sigmoids
 
@@ -356,28 +356,36 @@ def test_the_backward_pass_draws_the_mask_of_the_forward_pass(large):
     torch.testing.assert_close(by_o[:2], want[:2], rtol=2e-4, atol=4e-6)  # the mask was rounded
 
 
-# Adam ----------------------------------------------------------------------------------------------------------------
+# The optimizer -------------------------------------------------------------------------------------------------------
+
+RULES = {
+    "adam": (("adam", 0.8, 0.95, 1e-6), functools.partial(torch.optim.Adam, betas=(0.8, 0.95), eps=1e-6)),
+    "adadelta": (("adadelta", 0.8, 0.8, 1e-6), functools.partial(torch.optim.Adadelta, rho=0.8, eps=1e-6)),
+}
 
 
-@pytest.mark.parametrize("adam_", [kernels.adam_, triton_adam_], ids=["torch", "triton"])
+@pytest.mark.parametrize("step_", [kernels.step_, triton_step_], ids=["torch", "triton"])
 @pytest.mark.parametrize("shape", [(3, 7, 5), (3,), (3, 1030)], ids=str)
 @pytest.mark.parametrize("rates", [[1e-2], [1e-1, 1e-3, 1e-2]], ids=["one rate", "one a replica"])
-def test_adam_is_torchs(rates, shape, adam_):
-    b1, b2, epsilon = 0.8, 0.95, 1e-6
+@pytest.mark.parametrize("kind", RULES)
+def test_a_step_is_torchs(kind, rates, shape, step_):
+    rule, optimizer_of = RULES[kind]
     got, averages = normal(*shape), torch.zeros(2, *shape)
     want = [part.clone().requires_grad_() for part in (got if len(rates) > 1 else got[None])]
-    optimizers = [torch.optim.Adam([p], r, (b1, b2), epsilon) for p, r in zip(want, rates, strict=True)]
+    optimizers = [optimizer_of([p], rate) for p, rate in zip(want, rates, strict=True)]
     for t in range(1, 5):
         gradient = normal(*shape, seed=t)
-        now = torch.tensor([[rate / (1 - b1**t), (1 - b2**t) ** -0.5, 0.0] for rate in rates])
-        adam_(got, gradient, averages, now, b1, b2, epsilon)
+        corrections = (1 - rule[1] ** t, 1 - rule[2] ** t) if kind == "adam" else (1.0, 1.0)
+        now = torch.tensor([[rate / corrections[0], corrections[1] ** -0.5, 0.0] for rate in rates])
+        step_(got, gradient, averages, now, rule)
         for p, g, optimizer in zip(want, gradient if len(rates) > 1 else gradient[None], optimizers, strict=True):
             p.grad = g
             optimizer.step()
     torch.testing.assert_close(got, torch.stack(want).detach().view_as(got), rtol=2e-6, atol=2e-7)
 
 
-def test_adam_on_a_lone_number():
+def test_a_step_of_a_lone_number():
     x, averages = torch.tensor(1.0), torch.zeros(2)
-    kernels.adam_(x, torch.tensor(-3.0), averages, torch.tensor([[0.1 / 0.1, 1 / 0.1**0.5, 0.0]]), 0.9, 0.9, 0.0)
+    now, rule = torch.tensor([[0.1 / 0.1, 1 / 0.1**0.5, 0.0]]), ("adam", 0.9, 0.9, 0.0)
+    kernels.step_(x, torch.tensor(-3.0), averages, now, rule)
     assert float(x) == pytest.approx(1.1)  # the first step goes as far as the rate, whatever the gradient

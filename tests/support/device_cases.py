@@ -34,7 +34,7 @@ def network(replicas=(), hidden=(7, 6), activation="relu", dropout=0.0, posterio
 
 def dataset(kind="labels", variance=False, weight=False):
     x = normal(ROWS, FEATURES)
-    y = torch.randint(OUTPUTS, (ROWS,), generator=seeded(1)) if kind == "labels" else normal(ROWS, OUTPUTS, seed=1)
+    y = torch.randint(OUTPUTS, (ROWS,), generator=seeded(1)) if kind != "amounts" else normal(ROWS, OUTPUTS, seed=1)
     x = Moments(x, normal(ROWS, FEATURES, seed=2).square()) if variance else x
     return (x, y, torch.rand(ROWS, generator=seeded(3))) if weight else (x, y)
 

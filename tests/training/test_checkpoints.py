@@ -16,7 +16,7 @@ from torch.utils.data import DataLoader, TensorDataset
 import torchnpn
 from torchnpn import likelihoods, nn, priors
 from torchnpn.moments import Moments
-from torchnpn.training import CheckpointError, engine, linear_ramp
+from torchnpn.training import CheckpointError, adadelta, engine, linear_ramp
 from torchnpn.training.engine import device_engine
 from torchnpn.training.fingerprint import described
 
@@ -211,13 +211,18 @@ def on_device(monkeypatch, fused):
     monkeypatch.setattr("torchnpn.training.loop.choose_engine", choose)
 
 
-@pytest.mark.parametrize("settings", [{}, {"scheduler": None}, TORCHS], ids=["default", "constant rate", "torch's"])
+ADADELTA = {"optimizer": adadelta, "scheduler": None, "learning_rate": 1.0}
+
+
+@pytest.mark.parametrize(
+    "settings", [{}, {"scheduler": None}, ADADELTA, TORCHS], ids=["default", "constant rate", "adadelta", "torch's"]
+)
 @pytest.mark.parametrize("after", ENGINES)
 @pytest.mark.parametrize("before", ENGINES)
 def test_a_training_goes_on_in_another_engine(before, after, settings, tmp_path, every_epoch):
     """Full batches, so that no engine's order of rows matters: the result is the same but for rounding."""
     if "fused" in (before, after) and settings == TORCHS:
-        pytest.skip("fused steps have the default optimizer")
+        pytest.skip("fused steps have Adam or AdaDelta")
     settings = {"epochs": 6, "batch_size": 48, "prior": priors.EmpiricalBayes(), "precision": "float32", **settings}
     want, path = run(net=network(), **settings), tmp_path / "run.ckpt"
     with pytest.MonkeyPatch.context() as patched:

@@ -13,7 +13,7 @@ from support.device_cases import FEATURES, OUTPUTS, ROWS, dataset, network, norm
 from torchnpn import likelihoods, nn, priors
 from torchnpn._cuda import CapturedCall, SideStreams, captured
 from torchnpn.moments import Moments
-from torchnpn.training import constant, cosine
+from torchnpn.training import adadelta, constant, cosine
 from torchnpn.training.chain import TritonChainSteps
 from torchnpn.training.engine import device_engine
 from torchnpn.training.tape import TapeSteps, TorchUpdate
@@ -40,13 +40,14 @@ def textbook_kl(net, prior):
 
 
 def plain_training(net, likelihood, data, prior, settings, rate, radius, orders):
-    """One network in float64, batch by batch, with torch's Adam; the mean loss of each epoch."""
+    """One network in float64, batch by batch, with torch's optimizer; the mean loss of each epoch."""
     x, y, *weight = data
     x = Moments(*(None if t is None else t.double() for t in (x if isinstance(x, Moments) else Moments(x))))
     y = y if y.dtype == torch.int64 else y.double()
     weight = weight[0].double() if weight else torch.ones(ROWS, dtype=torch.float64)
     parameters = [*net.parameters(), *likelihood.parameters()]
-    optimizer = torch.optim.Adam(parameters, rate, betas=(0.9, 0.99), eps=1e-8)
+    adam = functools.partial(torch.optim.Adam, betas=(0.9, 0.99), eps=1e-8)
+    optimizer = (torch.optim.Adadelta if settings.optimizer is adadelta else adam)(parameters, rate)
     steps = math.ceil(ROWS / settings.batch_size)
     total = settings.epochs * steps
     falling = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, total)
@@ -133,13 +134,22 @@ CASES = {  # settings of the network and of the data; the prior; settings of the
         EMPIRICAL,
         {"epochs": 1, "adversarial": [0.5, 0.0]},
     ),
+    "sigmoids": ({"replicas": (2,)}, {"kind": "sigmoids"}, EMPIRICAL, {"epochs": 1}),
+    "sigmoids, tied": (TIED, {"kind": "sigmoids"}, None, {"epochs": 1}),
+    "adadelta": ({}, {}, ISOTROPIC, {"optimizer": adadelta, "learning_rate": 1.0}),
+    "adadelta, tied, amounts, noise, replicas": (
+        {**TIED, "noise": True, "replicas": (2,)},
+        {"kind": "amounts"},
+        EMPIRICAL,
+        {"optimizer": adadelta, "learning_rate": 1.0, "scheduler": None},
+    ),
     "many replicas": ({"replicas": (8,), "hidden": (3,)}, {}, EMPIRICAL, {"epochs": 1}),
 }
 
 
 def likelihood_for(shape, data, replicas=()):
-    if "kind" not in data:
-        return likelihoods.ScaledSoftmax(OUTPUTS)
+    if data.get("kind") != "amounts":
+        return (likelihoods.ScaledSigmoids if "kind" in data else likelihoods.ScaledSoftmax)(OUTPUTS)
     kind = likelihoods.HeteroscedasticGaussian if shape.get("noise") else likelihoods.GaussianNoise
     return kind(OUTPUTS, replicas=replicas)
 
@@ -201,13 +211,23 @@ WAYS = {  # constants of `layer` that lead through the other branches
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("posterior", ["mean_field", "tied"])
+@pytest.mark.parametrize(
+    ("posterior", "data"), [("mean_field", {}), ("mean_field", {"kind": "sigmoids"}), ("tied", {})], ids=str
+)
 @pytest.mark.parametrize("way", WAYS.values(), ids=WAYS)
-def test_every_way_through_a_fused_step_is_the_plain_loop(way, posterior, monkeypatch):
+def test_every_way_through_a_fused_step_is_the_plain_loop(way, posterior, data, monkeypatch):
     for name, value in way.items():
         monkeypatch.setattr(f"torchnpn.kernels.triton.{name}", value)
     shape = {"replicas": (2,), "hidden": (40,), "posterior": posterior}
-    check_case((shape, {}, EMPIRICAL, {"epochs": 1}), fused=True)
+    check_case((shape, data, EMPIRICAL, {"epochs": 1}), fused=True)
+
+
+@pytest.mark.parametrize("prior", [None, ISOTROPIC])
+def test_an_epoch_ends_without_a_copy_from_the_host(prior):
+    """A CUDA graph cannot hold one: what ends an epoch are tensors of the device."""
+    training = device_engine(network(), dataset(), likelihoods.ScaledSoftmax(OUTPUTS), prior, recipe())
+    training.epoch(0)
+    assert isinstance(training.stepper.divergence(), torch.Tensor)
 
 
 def test_an_activation_may_be_last():

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import TYPE_CHECKING
 
 import rich.box
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from torchnpn.tables import Figure, Record
 
 WIN, LOSS, NOTE, WARNING = "cyan", "red", "yellow", "bold red"
+_with_bars: ContextVar[Console | None] = ContextVar("with_bars", default=None)  # the terminal on which bars are moving
 
 
 def is_first() -> bool:
@@ -26,8 +28,10 @@ def is_first() -> bool:
     return "TORCHELASTIC_RUN_ID" not in os.environ or os.environ.get("RANK") == "0"
 
 
-def _console(stderr: bool = False) -> Console:
-    return Console(stderr=stderr, quiet=not is_first())
+def _console() -> Console:
+    """That of words; where bars are moving on the same terminal, theirs, which writes above them."""
+    own, moving = Console(quiet=not is_first()), _with_bars.get()
+    return moving if moving is not None and own.is_terminal else own
 
 
 def say(text: str = "", style: str | None = None) -> None:
@@ -78,14 +82,17 @@ def show_record(record: Record) -> None:
 @contextmanager
 def bars() -> Iterator[Callable[[str], Callable[[float], None]]]:
     """Progress bars on the error stream: call with a name, then with shares of the work; silent without a terminal."""
-    console = _console(stderr=True)
+    console = Console(stderr=True, quiet=not is_first())
     columns = TextColumn("{task.description:<26}"), BarColumn(40), TextColumn("{task.percentage:>3.0f} %")
-    with Progress(
-        *columns, TimeElapsedColumn(), console=console, disable=not console.is_terminal or console.quiet
-    ) as progress:
+    are_shown = console.is_terminal and not console.quiet
+    before = _with_bars.set(console if are_shown else None)
+    with Progress(*columns, TimeElapsedColumn(), console=console, disable=not are_shown) as progress:
 
         def bar(name: str) -> Callable[[float], None]:
             task = progress.add_task(printable(name), total=1.0)
             return lambda share: progress.update(task, completed=share)
 
-        yield bar
+        try:
+            yield bar
+        finally:
+            _with_bars.reset(before)

@@ -114,7 +114,6 @@ class NPNClassifier(ProbabilisticClassifier, SupervisedEstimator):
         True
     """
 
-    _outputs_alike = True
     _kl_weights = 0.03, 0.1, 0.3, 1.0
 
     def __init__(

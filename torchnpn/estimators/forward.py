@@ -68,24 +68,16 @@ def outputs(network: Sequential, x: Any, modules: int | None = None) -> Moments:
 
 
 def mean_square_slopes(
-    network: Ensemble, bins: Bins | None, weights: NDArray[Any], z: NDArray[Any], outputs: list[slice]
-) -> NDArray[Any]:  # (members,), (rows, features) -> (len(outputs), features)
-    """Of the members' weighted mean, over some of the rows; for each part of the outputs, also over those in it.
-
-    The derivative of a sum with random signs serves for all outputs of a part at once (Hutchinson's estimate).
-    """
-    generator = np.random.default_rng(0)
-    rows = z[generator.permutation(len(z))[:_ROWS]]
+    network: Ensemble, bins: Bins | None, weights: NDArray[Any], z: NDArray[Any], count: int
+) -> NDArray[Any]:  # (members,), (rows, features) -> (count, features)
+    """Mean over some of the rows of (∂f/∂z)², of the first outputs f of all members together."""
+    rows = z[np.random.default_rng(0).permutation(len(z))[:_ROWS]]
     x = torch.from_numpy(np.where(np.isnan(rows), 0.0, rows).astype(np.float32)).requires_grad_()
     inputs = Moments(x, None) if bins is None else bins.beside(Moments(x, None))
     o = in_float64(network)(Moments(inputs.mean.double(), None))
     f = torch.tensordot(torch.from_numpy(weights), o.mean, 1)  # (rows, outputs)
-    found = []
-    for part in outputs:
-        signs = torch.from_numpy(generator.choice([-1.0, 1.0], f[:, part].shape))
-        (slope,) = torch.autograd.grad((signs * f[:, part]).sum(), x, retain_graph=True)
-        found.append((slope.double() ** 2).mean(0).numpy() / signs.shape[1])
-    return np.stack(found)
+    slopes = [torch.autograd.grad(f[:, k].sum(), x, retain_graph=True)[0] for k in range(count)]
+    return np.stack([(slope.double() ** 2).mean(0).numpy() for slope in slopes])
 
 
 def rows_of(x: Any, rows: Any) -> Any:

@@ -13,6 +13,7 @@ import numpy as np
 import scipy.sparse
 import torch
 from sklearn.base import is_classifier
+from torch.distributions import constraints
 
 from torchnpn.columns import Bins
 from torchnpn.conformal import HeldOut
@@ -72,7 +73,6 @@ class SupervisedEstimator(NPNEstimator):
     _kl_weights: tuple[float, ...]  # that are tried
     classes_: Array
     n_outputs_: int
-    _outputs_alike: bool = False  # whether they are logits of one target, rather than one for each target
 
     @all_or_nothing
     def fit(
@@ -194,19 +194,19 @@ class SupervisedEstimator(NPNEstimator):
             return
         rows = checked_subsets(options.subsets, self.n_estimators or 1, X.shape[0], weight)
         seen = X.shape[0] if rows is None else rows.shape[1]  # by each network
-        check_enough_rows(self, X, weight)
         if self._goes_on:
             self._start_from_before()
             t = self._learnable_targets(y)
+            check_enough_rows(self, X, weight)
         else:
             self._mixing = self._bins = self._beyond = self._largest = None
             t, targets = self._begin(X, y, weight, seen)
+            check_enough_rows(self, X, weight)
             self._start(seen, targets)
         whole = Member(self.network_, self.likelihood_, self._seed)
         data, validation = (self._inputs(X, X_variance), t, weight), self._learnable_validation(options)
         plan = self._plan(seen)
         self.history_ = self._train(whole, data, plan, options.watch, self.kl_weight, rows, validation=validation)
-        self._know_largest(t, weight)
         self._rows_seen = seen if weight is None else float(weight.sum())
 
     @property
@@ -275,7 +275,7 @@ class SupervisedEstimator(NPNEstimator):
         self.network_, self.likelihood_, self._mixing = stacking.mixture(parts, weight, self._new_likelihood)
         if chosen:
             self._look_beyond(X, targets)
-        self._know_largest(t, weight)
+            self._know_largest(t, weight)
         self._rows_seen = rows if weight is None else float(weight.sum())
 
     def _trained(
@@ -305,21 +305,23 @@ class SupervisedEstimator(NPNEstimator):
         return stacking.Trained(tried, inputs, whole.network, whole.likelihood, folds.left_out(logs.numpy()))
 
     def _look_beyond(self, X: Array, targets: int) -> None:
-        """Learn where predictions are beyond the rows that a mixture learnt from."""
-        assert self._mixing is not None
-        z, outputs = self.inputs_.standardised(X), self.likelihood_.outputs(targets)
-        parts = [slice(0, outputs)] if self._outputs_alike else [slice(k, k + 1) for k in range(targets)]
-        slope = mean_square_slopes(self.network_, self._bins, self._mixing.weights, z, parts)
-        self._beyond = Beyond.learn(z, np.repeat(slope, [part.stop - part.start for part in parts], axis=0))
+        """Learn where predictions of a number are beyond the rows that a mixture learnt from.
+
+        Logarithms and logits are left as they are: there a small doubt more is many times as much, or as likely.
+        """
+        family = self.likelihood_.predicts
+        if self._mixing is None or family is None or family.support is not constraints.real:
+            return
+        z = self.inputs_.standardised(X)
+        self._beyond = Beyond.learn(z, mean_square_slopes(self.network_, self._bins, self._mixing.weights, z, targets))
 
     def _know_largest(self, t: Array, weight: Array | None) -> None:
-        """Take note of the largest of the targets that networks were trained on, where it limits means.
+        """Take note of the largest of the targets that a mixture learnt from, where it limits means.
 
         The means of targets with an exposure stay in proportion to it, and of censored ones the largest are not known.
         """
         if self.likelihood_.limits_means and self._observed(self.likelihood_) is self.likelihood_:
-            known = np.asarray(t if weight is None else t[weight > 0], np.float64)[:, : self.likelihood_.targets]
-            self._largest = np.fmax.reduce([known.max(0), *([] if self._largest is None else [self._largest])])
+            self._largest = np.asarray(t if weight is None else t[weight > 0], np.float64).max(0)
             self.likelihood_.know_largest(self._largest)
 
     def _one(self, rows: int) -> stacking.Candidates:
@@ -380,5 +382,3 @@ class SupervisedEstimator(NPNEstimator):
         if self.calibrate is not None:
             raise ValueError(f"partial_fit goes with calibrate=None: no rows are held out, got {self.calibrate!r}.")
         super()._train_on(x, y, weight)
-        if self._largest is not None:
-            self._know_largest(y, weight)

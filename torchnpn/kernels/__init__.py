@@ -25,7 +25,6 @@ from torchnpn.moments import Moments, TiedMoments, check_variance
 from torchnpn.sparse import SparseBatch
 
 __all__ = [
-    "adam_",
     "gaussian_linear",
     "gaussian_loss",
     "has_triton",
@@ -37,6 +36,7 @@ __all__ = [
     "relu",
     "saturating",
     "sigmoid",
+    "step_",
     "tanh",
     "tf32",
 ]
@@ -210,26 +210,31 @@ def _triton() -> Any:
 # The optimizer --------------------------------------------------------------------------------------------------------
 
 
-def adam_(x: Tensor, gradient: Tensor, averages: Tensor, now: Tensor, b1: float, b2: float, epsilon: float) -> None:
-    """One step of Adam on `x`, in place: x - rate · m/(√v · correction + ε).
+def step_(x: Tensor, gradient: Tensor, averages: Tensor, now: Tensor, rule: tuple[str, float, float, float]) -> None:
+    """One step of an optimizer on `x`, in place, by the gradient g and two averages, a and b, that begin at zero.
 
-    All that changes from step to step lies on the device, so that it can differ by replica and a graph can hold it.
+    "adam": a ← β₁ a + (1-β₁) g, b ← β₂ b + (1-β₂) g², x ← x - rate · a/(√b · correction + ε).
+    "adadelta": b as above, d = √(a+ε)/√(b+ε) · g, a ← β₁ a + (1-β₁) d², x ← x - rate · d.
 
     Args:
         x: The numbers, (replicas, …), or of any shape where there are none.
         gradient: Of the same shape.
-        averages: (2, …) of the gradient and of its square.
-        now: (replicas, 3) or (1, 3), with the rate, divided by 1 - b1ᵗ, and the correction 1/√(1 - b2ᵗ).
-        b1: Decay of the first average.
-        b2: Decay of the second.
-        epsilon: Smallest divisor.
+        averages: (2, …): a and b.
+        now: (replicas, 3) or (1, 3), on the device for a graph: the rate and the correction; Adam's rate is divided by
+            1 - β₁ᵗ, and its correction is 1/√(1 - β₂ᵗ).
+        rule: One of the two names, β₁, β₂ and ε.
     """
     if x.is_cuda:
-        _triton().adam.adam_(x, gradient, averages, now, b1, b2, epsilon)
+        _triton().optimizer.step_(x, gradient, averages, now, rule)
         return
     shape = (-1, *[1] * (x.dim() - 1)) if len(now) > 1 else (1,) * x.dim()
     rate, correction = (now[:, i].view(shape) for i in range(2))
-    first, second = averages
-    first.mul_(b1).add_(gradient, alpha=1 - b1)
+    (first, second), (kind, b1, b2, epsilon) = averages, rule
     second.mul_(b2).addcmul_(gradient, gradient, value=1 - b2)
-    x.sub_(rate * first / (second.sqrt().mul_(correction).add_(epsilon)))
+    if kind == "adam":
+        first.mul_(b1).add_(gradient, alpha=1 - b1)
+        x.sub_(rate * first / (second.sqrt().mul_(correction).add_(epsilon)))
+    else:
+        change = (first + epsilon).sqrt_().div_((second + epsilon).sqrt_()).mul_(gradient)
+        first.mul_(b1).addcmul_(change, change, value=1 - b1)
+        x.sub_(rate * change)

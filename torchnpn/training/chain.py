@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from torchnpn._cuda import SideStreams
 from torchnpn._torch import has_hooks
 from torchnpn.kernels import has_triton
-from torchnpn.likelihoods import LOG_VARIANCE, GaussianNoise, HeteroscedasticGaussian, ScaledSoftmax
+from torchnpn.likelihoods import LOG_VARIANCE, GaussianNoise, HeteroscedasticGaussian, ScaledSigmoids, ScaledSoftmax
 from torchnpn.moments import Moments
 from torchnpn.nn import ChainLayer, Linear, RandomParameter, Sequential, chain_of
 from torchnpn.priors import EmpiricalBayes, IsotropicGaussian, Prior
@@ -24,9 +24,9 @@ from torchnpn.training.adversarial import radius_per_replica, step_along
 from torchnpn.training.data import Rows
 from torchnpn.training.distributed import ALONE, Processes
 from torchnpn.training.epoch import DevicePlan
-from torchnpn.training.optimizer_state import Averages
-from torchnpn.training.recipe import ADAM, Recipe
-from torchnpn.training.tape import AdamUpdate, Objective, Steps, Update
+from torchnpn.training.optimizer_state import Averages, words_of
+from torchnpn.training.recipe import Recipe
+from torchnpn.training.tape import Objective, RuleUpdate, Steps, Update
 
 
 class ChainSteps(Steps):
@@ -102,8 +102,8 @@ def why_not_triton(
         or dense.dim() != 2
     ):
         return "inputs are not a dense float32 matrix, or targets are sparse"
-    if not recipe.has_default_optimizer:
-        return "the optimizer or the scheduler is not the default one"
+    if recipe.rule is None:
+        return "the optimizer is neither adam nor adadelta, or the scheduler is not cosine or None"
     if recipe.clip_norm is not None or recipe.compile:
         return "the recipe asks for clipping or compiling"
     return why_not_trained(model, [layer.linear for layer in chain.layers], prior)
@@ -145,8 +145,8 @@ class TritonChainSteps(ChainSteps):
         super().__init__(objective, plan)
         model, likelihood, prior, recipe = objective
         self._triton, self.precision = triton, triton.PRECISIONS[recipe.precision]
-        chain = _fused_chain(model)
-        assert isinstance(chain, _FusedChain)
+        chain, rule = _fused_chain(model), recipe.rule
+        assert isinstance(chain, _FusedChain) and rule is not None
         self.on_device, self.layers = plan, chain.layers
         self.parameters = [*objective.learnt.parameters()]
         x = plan.rows.x if isinstance(plan.rows.x, Moments) else Moments(plan.rows.x)
@@ -155,15 +155,16 @@ class TritonChainSteps(ChainSteps):
             for layers in (chain.hidden, chain.heads)
         )
         plain, few = len(heads) == 1 and heads[0].activation == "none", heads[0].b[0].shape[-1] <= triton.MOST_CLASSES
-        labels = plan.rows.y if type(likelihood) is ScaledSoftmax and plain and few else None
-        self.own = AdamUpdate([p for p in likelihood.parameters() if p.requires_grad], plan.now)
+        of_classes = type(likelihood) in (ScaledSoftmax, ScaledSigmoids) and plain and few
+        labels, sigmoids = plan.rows.y if of_classes else None, type(likelihood) is ScaledSigmoids
+        self.own = RuleUpdate([p for p in likelihood.parameters() if p.requires_grad], plan.now, rule)
         self.side = SideStreams(plan.device)
         self.operations = self.chain = triton.TritonChain(
             (x.mean, x.variance), plan, chain.dropout, hidden, heads, prior_setting(prior),
-            ADAM, self.precision, labels, self._loss, self.side,
+            rule, self.precision, labels, sigmoids, self._loss, self.side,
         )  # fmt: skip
         self.radius = radius_per_replica(recipe.adversarial, plan.replicas, x.mean)
-        self.update = Update(self.side.join, self._averages)  # the kernels of the chain take the step
+        self.update = Update(self.side.join, self._averages, words_of(rule))  # the kernels of the chain take the step
 
     def begin(self) -> None:
         self.chain.begin()

@@ -116,7 +116,7 @@ class CpuChainSteps(ChainSteps):
 
     def _adam(self) -> None:
         rate, correction = map(_numbers, self.plan.rates())
-        self.chain.adam_(rate, correction, *ADAM)
+        self.chain.adam_(rate, correction, *ADAM[1:])
 
 
 class NumpyChainSteps(CpuChainSteps):

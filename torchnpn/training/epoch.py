@@ -17,7 +17,7 @@ from torch import Tensor
 
 from torchnpn.training.data import Batch, Rows, Source
 from torchnpn.training.distributed import ALONE, Processes
-from torchnpn.training.recipe import Recipe, adam_rates
+from torchnpn.training.recipe import Recipe, rates_of
 
 
 class EpochSummary(NamedTuple):
@@ -55,7 +55,7 @@ class HostPlan:
         self.generator.manual_seed(own_seed(seed, self.processes))
         self._batches = self.data.own_batches(self.recipe.batch_size, seed, self.processes, number)
         self._first, self._step = number * self.steps, -1
-        rates = adam_rates(self.recipe, self.steps, self._first + np.arange(self.steps))
+        rates = rates_of(self.recipe, self.steps, self._first + np.arange(self.steps))
         self._rates = list(zip(*(part.tolist() for part in np.broadcast_arrays(*rates)), strict=True))
         self._losses: list[Tensor | float] = []  # read once an epoch
         self._weights: list[Tensor | float] = []
@@ -79,7 +79,7 @@ class HostPlan:
         return self.beta / (self.total_weight * self.processes.count)
 
     def rates(self) -> tuple[float, float]:
-        """Adam's rate and correction of this step."""
+        """The optimizer's rate and correction of this step."""
         return self._rates[self._step]
 
     def note(self, losses: Tensor) -> None:
@@ -120,7 +120,7 @@ class DevicePlan:
         length, place = self.steps * self.batch, {"device": self.device}
         self.order = torch.zeros(replicas, length, dtype=torch.int64, **place)  # beyond the last row: row 0, share 0
         self.share = torch.zeros(replicas, length, **place)
-        self.schedule = torch.zeros(self.steps, replicas, 3, **place)  # Adam's rate and correction, β/N
+        self.schedule = torch.zeros(self.steps, replicas, 3, **place)  # The optimizer's rate and correction, β/N
         self.losses = torch.zeros(replicas, length, **place)  # share · loss of each row
         self.weights = torch.zeros(replicas, self.steps, 1, **place)  # of the rows of each batch
         self.cursor = torch.zeros(replicas, dtype=torch.int32, **place)  # the step under way
@@ -171,7 +171,7 @@ class DevicePlan:
         return self.schedule[self.cursor, self._each]
 
     def rates(self) -> Tensor:  # (2, R)
-        """Adam's rate and correction of this step."""
+        """The optimizer's rate and correction of this step."""
         return self.now()[:, :2].T
 
     @property
@@ -194,9 +194,9 @@ class DevicePlan:
 def schedule(
     recipe: Recipe, number: int, steps: int, rows: float, replicas: int
 ) -> np.ndarray[Any, np.dtype[np.float32]]:  # (steps, R, 3)
-    """For each step of epoch `number` and each replica: Adam's rate and correction (`adam_rates`), and β/N."""
+    """For each step of epoch `number` and each replica: The optimizer's rate and correction (`rates_of`), and β/N."""
     taken = number * steps + np.arange(steps)
-    rate, correction = adam_rates(recipe, steps, taken[:, None])
+    rate, correction = rates_of(recipe, steps, taken[:, None])
     beta = [np.broadcast_to(recipe.kl_weight(t / (recipe.epochs * steps)), (replicas,)) for t in taken.tolist()]
     parts = (np.broadcast_to(part, (steps, replicas)) for part in (rate, correction, np.stack(beta) / rows))
     return np.stack(list(parts), axis=-1).astype(np.float32)

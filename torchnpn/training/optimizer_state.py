@@ -16,9 +16,10 @@ from torch import Tensor, nn
 from torch.optim import Optimizer
 from torch.optim.lr_scheduler import LRScheduler
 
-from torchnpn.training.recipe import half_cosine
+from torchnpn.training.recipe import ADAM, Rule, half_cosine
 
 AVERAGES = FIRST_AVERAGE, _ = "exp_avg", "exp_avg_sq"  # torch's names in the state of Adam
+DELTAS = "acc_delta", "square_avg"  # and of AdaDelta, in the order of `kernels.step_`
 _HOW = ("params", "capturable", "differentiable", "foreach", "fused")  # entries of a group that say how, not what
 
 
@@ -34,11 +35,11 @@ Places = Mapping[int, list[Place]]
 
 
 class Averages(NamedTuple):
-    """Adam's averages of one parameter, in the memory of the engine that has them."""
+    """The two averages of one parameter (`kernels.step_`), in the memory of the engine that has them."""
 
     parameter: Tensor
-    exp_avg: Tensor  # of the gradient, of the parameter's shape
-    exp_avg_sq: Tensor  # of its square
+    first: Tensor  # of the parameter's shape
+    second: Tensor
 
 
 class OptimizerState(NamedTuple):
@@ -46,6 +47,11 @@ class OptimizerState(NamedTuple):
 
     tensors: dict[str, Tensor]  # by the parameter's name, a slash, and torch's word
     settings: Any = None  # plain values of torch's groups and scheduler; None where averages are all
+
+
+def words_of(rule: Rule) -> tuple[str, str]:
+    """torch's names of a rule's averages."""
+    return AVERAGES if rule is ADAM else DELTAS
 
 
 def places_of(learnt: nn.Module) -> dict[int, list[Place]]:

@@ -18,7 +18,9 @@ from torch.optim.lr_scheduler import LRScheduler
 
 from torchnpn.kernels import checked_precision
 
-ADAM = 0.9, 0.99, 1e-8  # decay of the two averages, and the smallest divisor
+Rule = tuple[str, float, float, float]  # of an optimizer: see `kernels.step_`
+ADAM: Rule = "adam", 0.9, 0.99, 1e-8
+ADADELTA: Rule = "adadelta", 0.9, 0.9, 1e-6
 
 
 class Ramp(Protocol):
@@ -44,12 +46,12 @@ def geometric_ramp(start: Any = 0.01, stop: Any = 1.0, until: float = 0.8) -> Ra
 
 def adam(parameters: Iterable[Tensor], lr: float) -> Optimizer:
     """Adam with β₂ = 0.99, in torch's fused form."""
-    return torch.optim.Adam(parameters, lr, betas=ADAM[:2], eps=ADAM[2], fused=True)
+    return torch.optim.Adam(parameters, lr, betas=ADAM[1:3], eps=ADAM[3], fused=True)
 
 
 def adadelta(parameters: Iterable[Tensor], lr: float = 1.0) -> Optimizer:
     """AdaDelta (Zeiler 2012), the paper's optimizer: it finds its own rates, so that `lr` is 1."""
-    return torch.optim.Adadelta(parameters, lr)
+    return torch.optim.Adadelta(parameters, lr, rho=ADADELTA[1], eps=ADADELTA[3])
 
 
 OPTIMIZERS: dict[str, Callable[[Iterable[Tensor], float], Optimizer]] = {
@@ -108,9 +110,16 @@ class Recipe:
     precision: str = "fast"
 
     @property
+    def rule(self) -> Rule | None:
+        """Of `adam` or `adadelta` with the scheduler `cosine` or none: engines of a GPU compute these themselves."""
+        if self.scheduler not in (None, cosine):
+            return None
+        return ADAM if self.optimizer is adam else ADADELTA if self.optimizer is adadelta else None
+
+    @property
     def has_default_optimizer(self) -> bool:
         """Whether the optimizer is `adam` and the scheduler `cosine` or none, for which engines have their own."""
-        return self.optimizer is adam and self.scheduler in (None, cosine)
+        return self.rule is ADAM
 
     def __post_init__(self) -> None:
         for name in ("epochs", "batch_size", "seed", *(["patience"] if self.patience is not None else [])):
@@ -136,13 +145,16 @@ class Recipe:
             raise ValueError(f"Recipe expects {name} to be a number that float64 can hold, got {found}.") from None
 
 
-def adam_rates(recipe: Recipe, steps: int, taken: NDArray[np.int64]) -> tuple[NDArray[Any], NDArray[Any]]:
-    """Adam's rate and its correction of the second average in the step after t = `taken` of T = epochs · steps.
+def rates_of(recipe: Recipe, steps: int, taken: NDArray[np.int64]) -> tuple[NDArray[Any], NDArray[Any]]:
+    """Rate and correction, as `kernels.step_` has them, in the step after t = `taken` of T = epochs · steps.
 
-    lr · ½ (1 + cos(π t/T))/(1 - β₁^(t+1)) and 1/√(1 - β₂^(t+1)); without a scheduler the cosine is left out.
+    Of Adam lr · ½ (1 + cos(π t/T))/(1 - β₁^(t+1)) and 1/√(1 - β₂^(t+1)), of AdaDelta lr · ½ (1 + cos(π t/T)) and 1;
+    without a scheduler the cosine is left out.
     """
-    b1, b2, _ = ADAM
     t = taken.astype(np.float64)
     share = 1.0 if recipe.scheduler is None else half_cosine(t, recipe.epochs * steps)
     rate = np.asarray(recipe.learning_rate, dtype=np.float64) * share
+    if recipe.rule is ADADELTA:
+        return rate, np.ones_like(t)
+    _, b1, b2, _ = ADAM
     return rate / (1 - b1 ** (t + 1)), 1 / np.sqrt(1 - b2 ** (t + 1))

@@ -1,12 +1,11 @@
 """A training step: what all ways to compute one have in common, and the one by autograd, for any network.
 
-A step is a gradient and an update: the default Adam with its rates on the device, or any optimizer of torch. On a CUDA
+A step is a gradient and an update: Adam or AdaDelta with its rates on the device, or any optimizer of torch. On a CUDA
 device, with a `DevicePlan`, such a step can be recorded in a graph.
 """
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
@@ -16,7 +15,7 @@ from torch import Tensor, nn
 from torch.optim import Optimizer
 from torch.optim.lr_scheduler import LRScheduler
 
-from torchnpn.kernels import adam_
+from torchnpn.kernels import step_
 from torchnpn.likelihoods import Likelihood
 from torchnpn.priors import Prior, add_kl_gradient_, kl
 from torchnpn.training.adversarial import Adversary
@@ -30,8 +29,9 @@ from torchnpn.training.optimizer_state import (
     places_of,
     state_of_torch,
     stored_tensor,
+    words_of,
 )
-from torchnpn.training.recipe import ADAM, Recipe
+from torchnpn.training.recipe import Recipe, Rule
 from torchnpn.training.wide import weighted_loss
 
 
@@ -50,18 +50,20 @@ class Objective(NamedTuple):
 
 
 class Update:
-    """Changes parameters by the gradients that lie with them: Adam as an engine computes it, which has its averages."""
+    """Changes parameters by the gradients that lie with them, as an engine computes it, which has the averages."""
 
     scheduler: LRScheduler | None = None  # which the host steps
 
-    def __init__(self, step: Callable[[], Any], averages: Callable[[], list[Averages]]) -> None:
-        self.step, self.averages = step, averages
+    def __init__(
+        self, step: Callable[[], Any], averages: Callable[[], list[Averages]], words: tuple[str, str] = AVERAGES
+    ) -> None:
+        self.step, self.averages, self.words = step, averages, words
 
     def state(self, places: Places) -> OptimizerState:
         """What a checkpoint holds of it."""
         named = {places[id(one.parameter)][0].name: one for one in self.averages()}
         return OptimizerState(
-            {f"{name}/{word}": getattr(one, word) for name, one in named.items() for word in AVERAGES}
+            {f"{name}/{word}": x for name, one in named.items() for word, x in zip(self.words, one[1:], strict=True)}
         )
 
     def load_(self, state: OptimizerState, places: Places, taken: int, total: int) -> None:
@@ -70,19 +72,21 @@ class Update:
         Raises:
             ValueError: If the state is that of another optimizer or of other parameters.
         """
-        for one, word in itertools.product(self.averages(), AVERAGES):
-            getattr(one, word).copy_(stored_tensor(state.tensors, places[id(one.parameter)][0], word))
+        for one in self.averages():
+            for word, average in zip(self.words, one[1:], strict=True):
+                average.copy_(stored_tensor(state.tensors, places[id(one.parameter)][0], word))
 
 
-class AdamUpdate(Update):
-    """The same with one rate for each replica, in a way that a CUDA graph can hold; `now` is as in `kernels.adam_`."""
+class RuleUpdate(Update):
+    """The same with one rate for each replica, in a way that a CUDA graph can hold; see `kernels.step_`."""
 
-    def __init__(self, parameters: Sequence[Tensor], now: Callable[[], Tensor]) -> None:
-        self.parameters, self._now = list(parameters), now
+    def __init__(self, parameters: Sequence[Tensor], now: Callable[[], Tensor], rule: Rule) -> None:
+        self.parameters, self._now, self._rule = list(parameters), now, rule
         self._both = [p.new_zeros(2, *p.shape) for p in self.parameters]
         super().__init__(
             lambda: self.apply([p.grad for p in self.parameters]),
             lambda: [Averages(p, *both) for p, both in zip(self.parameters, self._both, strict=True)],
+            words_of(rule),
         )
 
     @torch.no_grad()
@@ -91,7 +95,7 @@ class AdamUpdate(Update):
         now = self._now()
         for parameter, gradient, averages in zip(self.parameters, gradients, self._both, strict=True):
             if gradient is not None:
-                adam_(parameter, gradient, averages, now, *ADAM)
+                step_(parameter, gradient, averages, now, self._rule)
 
 
 class TorchUpdate(Update):
@@ -151,8 +155,8 @@ class Steps:
         raise NotImplementedError(f"{type(self).__name__} has no gradient of its own.")
 
     def divergence(self) -> Tensor | float:
-        """The KL as it is now, the mean over replicas."""
-        return 0.0 if self.prior is None else kl(self.model, self.prior).mean()
+        """The KL as it is now, the mean over replicas; on the device: a CUDA graph holds no copy from the host."""
+        return torch.zeros((), device=self.plan.device) if self.prior is None else kl(self.model, self.prior).mean()
 
     def release(self) -> None:
         """Give modules their own memory back, where it was borrowed."""
@@ -184,8 +188,8 @@ class TapeSteps(Steps):
         self.parameters = [p for p in objective.learnt.parameters() if p.requires_grad]
         attacked = np.any(recipe.adversarial)
         self.adversary = Adversary(model, likelihood, recipe.adversarial) if attacked else None
-        if isinstance(plan, DevicePlan) and recipe.has_default_optimizer:
-            self.update = AdamUpdate(self.parameters, plan.now)
+        if isinstance(plan, DevicePlan) and recipe.rule is not None:
+            self.update = RuleUpdate(self.parameters, plan.now, recipe.rule)
         else:
             self.update = TorchUpdate(self.parameters, recipe, plan.steps, isinstance(plan, DevicePlan))
 

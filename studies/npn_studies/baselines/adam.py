@@ -7,9 +7,9 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from torchnpn.kernels import adam_
+from torchnpn.kernels import step_
 
-_BETAS, _EPSILON = (0.9, 0.999), 1e-8
+_RULE = "adam", 0.9, 0.999, 1e-8
 
 
 def shares(steps: int, schedule: str) -> Tensor:  # (steps,), float64
@@ -38,15 +38,15 @@ class Adam:
         self.parameters = parameters
         self.averages = [p.new_zeros(2, *p.shape) for p in parameters]
         t = torch.arange(1, steps + 1, dtype=torch.float64)
-        first, second = (1 - beta**t for beta in _BETAS)
+        first, second = (1 - beta**t for beta in _RULE[1:3])
         table = torch.stack([shares(steps, schedule) / first, second**-0.5, torch.ones_like(t)], 1)
         self._table, self._step = table.to(rate), torch.zeros(1, dtype=torch.int64, device=rate.device)
-        self._scale = torch.ones_like(rate[..., 0]).repeat(1, 3)  # (networks, 3), as `kernels.adam_` wants it
+        self._scale = torch.ones_like(rate[..., 0]).repeat(1, 3)  # (networks, 3), as `kernels.step_` wants it
         self._scale[:, 0] = rate[:, 0, 0]
 
     @torch.no_grad()
     def step(self, gradients: Sequence[Tensor]) -> None:
         now = self._table[self._step] * self._scale
         for parameter, gradient, averages in zip(self.parameters, gradients, self.averages, strict=True):
-            adam_(parameter, gradient, averages, now, *_BETAS, _EPSILON)
+            step_(parameter, gradient, averages, now, _RULE)
         self._step.add_(1)

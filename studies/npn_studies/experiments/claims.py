@@ -195,9 +195,7 @@ def _completion(found: Records) -> Verdict:
     theirs = min((values[key] for key in ("nmf", "lda") if key in values), default=math.inf)
     if math.inf in (ours, theirs):
         return Verdict(OPEN, told)
-    return judged(
-        ours <= theirs, f"perplexity of the other half of a document, after 20 epochs of the networks: {told}", TUNED
-    )
+    return judged(ours <= theirs, f"perplexity of the other half of a document, {told}", TUNED)
 
 
 def _active(found: Records) -> Verdict:

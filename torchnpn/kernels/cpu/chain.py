@@ -217,7 +217,7 @@ class NumpyChain:
         self._sum_by_factors()
 
     def adam_(self, rate: float | Array, correction: float | Array, b1: float, b2: float, epsilon: float) -> None:
-        """One step of Adam: see `kernels.adam_`. torch's optimizers load its compiler, which takes seconds."""
+        """One step of Adam: see `kernels.step_`. torch's optimizers load its compiler, which takes seconds."""
         g, numbers = self.flat.grad, self.flat.detach()
         assert g is not None
         one, own = (x if isinstance(x, float) else float(x.flat[0]) for x in (rate, correction))

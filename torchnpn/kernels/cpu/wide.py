@@ -137,7 +137,7 @@ class WideChain:
             layer.learn(a, own, float(self._now.kl_weight))
 
     def adam_(self, rate: float, correction: float, b1: float, b2: float, epsilon: float) -> None:
-        """One step of Adam: see `kernels.adam_`."""
+        """One step of Adam: see `kernels.step_`."""
         first, second = map(list, zip(*self._averages, strict=True))
         gradients = [_gradient(p) for p in self.parts]
         fused_adam_([p.detach() for p in self.parts], gradients, first, second, rate, correction, (b1, b2), epsilon)

@@ -1,7 +1,7 @@
 """Operations of a training step of a Gaussian chain on a CUDA device, a dozen kernels a step (see `training.chain`).
 
-The same formulas as `kernels.cpu.linear`, `priors` and Adam, but a gradient of weights never reaches memory: the kernel
-that sums it goes on to the KL and to Adam. Between the layers only activations and their gradients are written.
+The same formulas as `kernels.cpu.linear`, `priors` and optimizer, but a gradient of weights never reaches memory: the
+kernel that sums it goes on to the KL and to the step. Between layers only activations and their gradients are written.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from torch import Tensor
 
 from torchnpn.kernels.triton import layer, update
 from torchnpn.kernels.triton.signals import Activation, Drop, Forward, Gradient, Precision, Signal, Weights
-from torchnpn.kernels.triton.step import gather, softmax_layer
+from torchnpn.kernels.triton.step import class_layer, gather
 
 
 class Layer(NamedTuple):
@@ -36,9 +36,10 @@ class TritonChain:
         hidden: Layers in order.
         heads: Layers side by side at the end; only the first of them forms the features.
         prior: Precision of an isotropic Gaussian, "empirical" for `priors.EmpiricalBayes`, or None.
-        adam: Decay of Adam's two averages, and its smallest divisor.
+        rule: Of the optimizer: see `kernels.step_`.
         precision: Of the products.
-        labels: Of all rows, where the loss is that of `likelihoods.ScaledSoftmax`; else None.
+        labels: Of all rows, where the loss is that of `likelihoods.ScaledSoftmax` or `ScaledSigmoids`; else None.
+        sigmoids: Whether it is the latter.
         loss: Gradients by the outputs of all heads, for all other losses; its second argument says whether the step is
             a learning one, in which the likelihood's own parameters take theirs.
         beside: Calls a function with its arguments on a stream of its own.
@@ -52,15 +53,17 @@ class TritonChain:
         hidden: Sequence[Layer],
         heads: Sequence[Layer],
         prior: float | str | None,
-        adam: tuple[float, float, float],
+        rule: tuple[str, float, float, float],
         precision: Precision,
         labels: Tensor | None,
+        sigmoids: bool,
         loss: Callable[[Sequence[Signal], bool], Sequence[Gradient]],
         beside: Callable[..., None],
     ) -> None:
         mean, variance = x
         self._x = mean.contiguous()[None], None if variance is None else variance.expand_as(mean).contiguous()[None]
-        self._plan, self._precision, self._labels, self._loss, self._beside = plan, precision, labels, loss, beside
+        self._plan, self._precision, self._labels, self._sigmoids = plan, precision, labels, sigmoids
+        self._loss, self._beside = loss, beside
         self._not_following = torch.zeros_like(plan.following)
         self.hidden, layers = len(hidden), [*hidden, *heads]
         rates = [dropout, *(one.dropout for one in layers)]
@@ -72,7 +75,7 @@ class TritonChain:
         ends = zip(self.weights[self.hidden :], self._acts[self.hidden :], strict=True)
         r2 = [None if w.tied is None or act.name != "none" else w.tied.r2 for w, act in ends]
         self.head_squares = r2 if all(one is not None for one in r2) else [None] * len(r2)  # if a loss may form their u
-        self.adams = [update.new_adam(w, plan.schedule, plan.cursor, *adam) for w in self.weights]
+        self.optimizers = [update.new_optimizer(w, plan.schedule, plan.cursor, rule) for w in self.weights]
         self._penalties = [_penalty(i, w, prior) for i, w in enumerate(self.weights)]
         self._beside_first: list[tuple[Gradient, Signal]] = []  # of the other heads, in the step under way
 
@@ -100,7 +103,7 @@ class TritonChain:
         heads, act, precision = self.weights[self.hidden :], self._acts[-1], self._precision
         if self._labels is not None:
             following = self._plan.following if learning else self._not_following
-            return softmax_layer(a, heads[0], self._labels[None], self._plan, following, precision)
+            return class_layer(a, heads[0], self._labels[None], self._plan, following, precision, self._sigmoids)
         inputs = [a, *(layer.retied(a, w) for w in heads[1:])]
         outputs = [layer.forward(a, w, act, precision=precision) for a, w in zip(inputs, heads, strict=True)]
         found = []
@@ -128,15 +131,15 @@ class TritonChain:
         """New weights of layer i, or of all heads, beside what follows."""
         beside = self._beside_first if i == self.hidden else []
         for k, (own, entering) in enumerate([(g, a), *beside], i):
-            parts = self.weights[k], self.adams[k], self._penalties[k], self._precision
+            parts = self.weights[k], self.optimizers[k], self._penalties[k], self._precision
             self._beside(update.update_, own, entering, *parts)
 
     def averages(self) -> list[Sequence[Any]]:
-        """Of each layer, Adam's first and second averages of its tensors, in the order of `Layer`."""
+        """Of each layer, the optimizer's first and second averages of its tensors, in the order of `Layer`."""
         tied = (w.tied is not None for w in self.weights)
         return [
             [*one.W.split(2), *((one.r, one.c) if has else ()), *one.b.split(2)]
-            for one, has in zip(self.adams, tied, strict=True)
+            for one, has in zip(self.optimizers, tied, strict=True)
         ]
 
 

@@ -101,11 +101,11 @@ def gather(
 
 
 @triton.jit
-def _end_softmax(
+def _end_of_classes(
     m, s, r2, y, order, share, cursor, following, g_m, g_s, g_u, losses, replica, rows, classes, M, N, length, stride_y,
-    TIED: tl.constexpr,
+    SIGMOIDS: tl.constexpr, TIED: tl.constexpr,
 ):  # fmt: skip
-    """The loss of a tile that has all classes of its rows, and its gradients, zero beyond the classes."""
+    """The loss, of a softmax or sigmoids, of a tile with all classes of its rows; its gradients, zero beyond them."""
     step = tl.load(cursor + replica)
     if tl.program_id(0) == 0:
         tl.store(following + replica, step + 1)
@@ -115,12 +115,18 @@ def _end_softmax(
     inside = (rows[:, None] < M) & (classes[None, :] < N)
     k = 1 / tl.sqrt(1 + 0.39269908169872414 * s)  # π/8
     z = tl.where(inside, k * m, -1e30)
-    z -= tl.max(z, 1)[:, None]
-    e = tl.where(inside, tl.exp(z), 0.0)
-    total = tl.where(rows < M, tl.sum(e, 1), 1.0)
     own = classes[None, :] == label[:, None]
-    loss = tl.log(total) - tl.sum(tl.where(own & inside, z, 0.0), 1)
-    by_z = w[:, None] * (e / total[:, None] - tl.where(own, 1.0, 0.0))
+    if SIGMOIDS:
+        e = tl.exp(-tl.abs(z))  # of two answers: their sum is 1 + e
+        p = tl.where(z > 0, 1.0, e) / (1 + e)
+        loss = tl.sum(tl.where(inside, tl.maximum(tl.where(own, -z, z), 0.0) + tl.log(1 + e), 0.0), 1)
+    else:
+        z -= tl.max(z, 1)[:, None]
+        e = tl.where(inside, tl.exp(z), 0.0)
+        total = tl.where(rows < M, tl.sum(e, 1), 1.0)
+        p = e / total[:, None]
+        loss = tl.log(total) - tl.sum(tl.where(own & inside, z, 0.0), 1)
+    by_z = w[:, None] * (p - tl.where(own, 1.0, 0.0))
     whole = (rows[:, None] < M) & (classes[None, :] < padded(N))
     at = (replica * M + rows[:, None]) * padded(N) + classes[None, :]
     tl.store(g_m + at, tl.where(inside, k * by_z, 0.0), mask=whole)
@@ -132,10 +138,10 @@ def _end_softmax(
 
 
 @triton.jit(do_not_specialize=("M", "length", "stride_y", "parts"))
-def _softmax_layer_kernel(
+def _class_layer_kernel(
     a_m, A, W_m, P, b_m, b_v, t, r2, y, order, share, cursor, following, g_m, g_s, g_u, losses,
     M, N, K, stride_a, length, stride_y, parts,
-    HALVES: tl.constexpr, TIED: tl.constexpr, PARTS: tl.constexpr, PRECISION: tl.constexpr,
+    HALVES: tl.constexpr, SIGMOIDS: tl.constexpr, TIED: tl.constexpr, PARTS: tl.constexpr, PRECISION: tl.constexpr,
     BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr,
 ):  # fmt: skip
     replica = tl.program_id(1).to(tl.int64)
@@ -144,24 +150,24 @@ def _softmax_layer_kernel(
         a_m, A, W_m, P, b_m, b_v, t, r2, parts, replica, rows, classes, M, N, K, stride_a,
         HALVES, TIED, True, True, PRECISION, PARTS, BM, BN, BK,
     )  # fmt: skip
-    _end_softmax(
+    _end_of_classes(
         m, s, r2, y, order, share, cursor, following, g_m, g_s, g_u, losses, replica, rows, classes, M, N, length,
-        stride_y, TIED,
+        stride_y, SIGMOIDS, TIED,
     )  # fmt: skip
 
 
 @triton.jit(do_not_specialize=("M", "length", "stride_y"))
-def _softmax_kernel(
+def _class_kernel(
     o_m, o_s, r2, y, order, share, cursor, following, g_m, g_s, g_u, losses, M, N, length, stride_y,
-    TIED: tl.constexpr, BM: tl.constexpr, BN: tl.constexpr,
+    SIGMOIDS: tl.constexpr, TIED: tl.constexpr, BM: tl.constexpr, BN: tl.constexpr,
 ):  # fmt: skip
     replica = tl.program_id(1).to(tl.int64)
     rows, classes = tl.program_id(0) * BM + tl.arange(0, BM), tl.arange(0, BN)
     inside = (rows[:, None] < M) & (classes[None, :] < N)
     at = (replica * M + rows[:, None]) * padded(N) + classes[None, :]
-    _end_softmax(
+    _end_of_classes(
         tl.load(o_m + at, mask=inside, other=0.0), tl.load(o_s + at, mask=inside, other=0.0), r2, y, order, share,
-        cursor, following, g_m, g_s, g_u, losses, replica, rows, classes, M, N, length, stride_y, TIED,
+        cursor, following, g_m, g_s, g_u, losses, replica, rows, classes, M, N, length, stride_y, SIGMOIDS, TIED,
     )  # fmt: skip
 
 
@@ -169,10 +175,12 @@ MOST_CLASSES = 8192  # in the registers of one program
 _FEW_CLASSES = 128  # that the program of a layer has all of
 
 
-def softmax_layer(a: Signal, w: Weights, y: Tensor, plan: Any, following: Tensor, precision: Precision) -> Gradient:
-    """The last layer and `ScaledSoftmax` of labels y (R or 1, rows): gradients by o; share · loss goes to the plan.
+def class_layer(
+    a: Signal, w: Weights, y: Tensor, plan: Any, following: Tensor, precision: Precision, sigmoids: bool
+) -> Gradient:
+    """The last layer and `ScaledSoftmax`, or `ScaledSigmoids`, of labels y (R or 1, rows): gradients by o.
 
-    The step that comes next is written to `following`.
+    Share · loss goes to the plan, and the step that comes next to `following`.
     """
     R, N, K = w.W_m.shape
     M, BN = a.m.shape[-2], max(16, triton.next_power_of_2(N))
@@ -182,16 +190,17 @@ def softmax_layer(a: Signal, w: Weights, y: Tensor, plan: Any, following: Tensor
     arguments = (
         r2, y, plan.order, plan.share, plan.cursor, following, g_m, g_s, pointer(u, g_m), plan.losses, M, N,
     )  # fmt: skip
+    kind = {"SIGMOIDS": sigmoids, "TIED": u is not None}
     strides = plan.order.shape[1], 0 if len(y) == 1 else y.shape[1]
     if N > _FEW_CLASSES:
         BM = max(1, 4096 // BN)
         o = forward(a, w, Activation(), precision=precision)
-        _softmax_kernel[(triton.cdiv(M, BM), R)](o.o_m, o.o_s, *arguments, *strides, TIED=u is not None, BM=BM, BN=BN)
+        _class_kernel[(triton.cdiv(M, BM), R)](o.o_m, o.o_s, *arguments, *strides, **kind, BM=BM, BN=BN)
         return Gradient(g_m, g_s, u)
     t, parts = batch_parts(a.t, a.m)
-    _softmax_layer_kernel[(triton.cdiv(M, 16), R)](
+    _class_layer_kernel[(triton.cdiv(M, 16), R)](
         a.m, pointer(a.pair, a.m), w.padded, pointer(w.pair, w.W_m), w.b_m, w.b_v, t, *arguments, K,
-        stride(a.m), *strides, parts, HALVES=a.halves, TIED=u is not None, PARTS=MOST_PARTS,
+        stride(a.m), *strides, parts, HALVES=a.halves, **kind, PARTS=MOST_PARTS,
         PRECISION=precision.mean, BM=16, BN=BN, BK=128 if BN <= 32 else 64, num_warps=4, num_stages=3,
     )  # fmt: skip
     return Gradient(g_m, g_s, u)

@@ -1,4 +1,4 @@
-"""From products to new weights: the KL and Adam in one pass over memory.
+"""From products to new weights: the KL and the optimizer in one pass over memory.
 
 Weights first; then, in a small kernel, vectors: biases, and tied standard deviations. What that needs, the first
 leaves: sums over parts of the batch, and λ c² as it was before the step.
@@ -16,9 +16,9 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from torchnpn.kernels.triton.adam import adam_at, settings_now
 from torchnpn.kernels.triton.epilogues import padded
 from torchnpn.kernels.triton.layer import MOST_PARTS, batch_parts, stride, weight_products
+from torchnpn.kernels.triton.optimizer import constants, settings_now, step_at
 from torchnpn.kernels.triton.products import weight_tile
 from torchnpn.kernels.triton.signals import UNIT, Gradient, Precision, Signal, Weights, pointer
 from torchnpn.kernels.triton.vectors import sum_inputs, sum_of, sum_outputs, vectors_kernel
@@ -29,7 +29,7 @@ _FEW_ROWS = 64  # of a batch
 _ROWS = 128  # of the batch, in a part of a sum over it
 
 
-class Adam(NamedTuple):
+class Optimizer(NamedTuple):
     """The averages of one layer, and the schedule that all layers share."""
 
     W: Tensor  # (4, R, out, in): first and second of the mean, first and second of the log standard deviation, if any
@@ -38,9 +38,7 @@ class Adam(NamedTuple):
     c: Tensor  # (2, R, in)
     schedule: Tensor  # (steps, R, 3): rate, correction, β/N
     cursor: Tensor  # int32 (R,), the number of the step
-    b1: float
-    b2: float
-    epsilon: float
+    rule: tuple[str, float, float, float]  # see `kernels.step_`
 
 
 class Penalty(NamedTuple):
@@ -53,11 +51,11 @@ class Penalty(NamedTuple):
     scaled: Tensor  # (R, in): λ c²
 
 
-def new_adam(w: Weights, schedule: Tensor, cursor: Tensor, b1: float, b2: float, epsilon: float) -> Adam:
+def new_optimizer(w: Weights, schedule: Tensor, cursor: Tensor, rule: tuple[str, float, float, float]) -> Optimizer:
     """Averages of nothing yet."""
     (R, N, K), tied = w.W_m.shape, w.tied is not None
     W, b, r, c = (w.W_m.new_zeros(*size) for size in ((2 if tied else 4, R, N, K), (4, R, N), (2, R, N), (2, R, K)))
-    return Adam(W, b, r, c, schedule, cursor, b1, b2, epsilon)
+    return Optimizer(W, b, r, c, schedule, cursor, rule)
 
 
 def new_penalty(kind: str, precision: float, w: Weights) -> Penalty:
@@ -83,8 +81,8 @@ def fill_sums_(penalty: Penalty, w: Weights) -> None:
     penalty.sums[0, :, 0] = second.sum(-2) if penalty.kind == "inputs" else second.sum((-2, -1))
 
 
-def update_(g: Gradient, a: Signal, w: Weights, adam: Adam, penalty: Penalty, precision: Precision) -> None:
-    """One step of Adam on loss + β KL for a layer of Gaussian weights, in place; its pair is new, too."""
+def update_(g: Gradient, a: Signal, w: Weights, optimizer: Optimizer, penalty: Penalty, precision: Precision) -> None:
+    """One step on loss + β KL for a layer of Gaussian weights, in place; its pair is new, too."""
     R, N, K = w.W_m.shape
     M, tied = g.m.shape[-2], w.tied is not None
     fused = is_fused(M, N, K, precision, a.m)
@@ -97,20 +95,20 @@ def update_(g: Gradient, a: Signal, w: Weights, adam: Adam, penalty: Penalty, pr
     (t, t_parts), (u, u_parts) = batch_parts(a.t, a.m), batch_parts(g.u, a.m)
     over_batch = a.m.new_empty(runs, R, 3 * N + K)
     squares = (w.W_m, w.W_m, w.W_m, w.W_m) if w.tied is None else w.tied
-    common = {"TIED": tied, "PRIOR": penalty.kind, "B1": adam.b1, "B2": adam.b2, "EPSILON": adam.epsilon}
+    common = {"TIED": tied, "PRIOR": penalty.kind, **constants(optimizer.rule)}
     counts = 1 if sums is None else sums.shape[2], 1 if fused else len(by_m), stride(a.m), t_parts, u_parts
     update_kernel[(tiles + runs * (blocks + features), R)](
-        by_m, pointer(by_pair, by_m), w.W_m, pointer(w.W_v, w.W_m), w.padded, pointer(w.pair, w.W_m), adam.W,
+        by_m, pointer(by_pair, by_m), w.W_m, pointer(w.W_v, w.W_m), w.padded, pointer(w.pair, w.W_m), optimizer.W,
         pointer(sums, w.W_m), pointer(parts, w.W_m), penalty.squares, penalty.scaled, squares[3],
-        g.m, g.s, a.m, pointer(a.pair, a.m), t, u, over_batch, adam.schedule, adam.cursor,
+        g.m, g.s, a.m, pointer(a.pair, a.m), t, u, over_batch, optimizer.schedule, optimizer.cursor,
         M, N, K, tiles_n, tiles, *counts, penalty.precision, HALVES=w.halves, HAS_S=a.random, **common,
         PARTS=MOST_PARTS, COPY=w.padded is not w.W_m, FUSED=fused,
         PRECISION=precision.mean, UNIT=math.gcd(K, UNIT), BN=BN, BK=BK, VECTOR=_VECTOR, ROWS=_ROWS, BM=min(32, _ROWS),
     )  # fmt: skip
     if w.b_m is not None or tied:
         vectors_kernel[(blocks + features, R)](
-            over_batch, pointer(w.b_m, w.W_m), pointer(w.b_v, w.W_m), adam.b, *squares, adam.r, adam.c,
-            penalty.squares, penalty.scaled, adam.schedule, adam.cursor, runs, N, K, penalty.precision,
+            over_batch, pointer(w.b_m, w.W_m), pointer(w.b_v, w.W_m), optimizer.b, *squares, optimizer.r, optimizer.c,
+            penalty.squares, penalty.scaled, optimizer.schedule, optimizer.cursor, runs, N, K, penalty.precision,
             HAS_B=w.b_m is not None, **common, VECTOR=_VECTOR, RUNS=8,
         )  # fmt: skip
 
@@ -134,14 +132,15 @@ def update_kernel(
     by_m, by_pair, W_m, W_v, copy, P, averages, sums, parts, squares, scaled, c2,
     g_m, g_s, a_m, A, t, u, over_batch, schedule, cursor,
     M, N, K, tiles_n, tiles, count, splits, stride_a, t_parts, u_parts, precision,
-    HALVES: tl.constexpr, HAS_S: tl.constexpr, TIED: tl.constexpr, PRIOR: tl.constexpr, B1: tl.constexpr,
-    B2: tl.constexpr, EPSILON: tl.constexpr, PARTS: tl.constexpr, COPY: tl.constexpr, FUSED: tl.constexpr,
-    PRECISION: tl.constexpr, UNIT: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr, VECTOR: tl.constexpr,
+    HALVES: tl.constexpr, HAS_S: tl.constexpr, TIED: tl.constexpr, PRIOR: tl.constexpr, KIND: tl.constexpr,
+    B1: tl.constexpr, B2: tl.constexpr, EPSILON: tl.constexpr, PARTS: tl.constexpr, COPY: tl.constexpr,
+    FUSED: tl.constexpr, PRECISION: tl.constexpr, UNIT: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr,
+    VECTOR: tl.constexpr,
     ROWS: tl.constexpr, BM: tl.constexpr,
 ):  # fmt: skip
-    """Gaussian weights after a step of Adam on `loss + β KL`, with what is made of them; sums for `vectors_kernel`.
+    """Gaussian weights after a step on `loss + β KL`, with what is made of them; sums for `vectors_kernel`.
 
-    `schedule` has for each step and replica: Adam's rate, its correction, and β/N; the step is in `cursor`. `PRIOR` is
+    `schedule` has for each step and replica: the rate, its correction, and β/N; the step is in `cursor`. `PRIOR` is
     "none", "isotropic", or empirical Bayes with one variance for each input ("inputs") or for all weights ("all"). Its
     Σ (m² + s) are summed tile by tile as weights are written, for the next step, in the other half of `parts`;
     `sums` has `count` such numbers, the same memory or already added up.
@@ -152,7 +151,7 @@ def update_kernel(
         _update_weights(
             by_m, by_pair, W_m, W_v, copy, P, averages, sums, parts, squares, scaled, c2, g_m, g_s, a_m, A, schedule,
             cursor, tile, M, N, K, tiles_n, tiles, count, splits, stride_a, precision, replica, replicas,
-            HALVES, HAS_S, TIED, PRIOR, B1, B2, EPSILON, COPY, FUSED, PRECISION, UNIT, BM, BN, BK, VECTOR,
+            HALVES, HAS_S, TIED, PRIOR, KIND, B1, B2, EPSILON, COPY, FUSED, PRECISION, UNIT, BM, BN, BK, VECTOR,
         )  # fmt: skip
     else:  # the first programs, because these take longest
         blocks = tl.cdiv(N, VECTOR)
@@ -172,9 +171,10 @@ def update_kernel(
 def _update_weights(
     by_m, by_pair, W_m, W_v, copy, P, averages, sums, parts, squares, scaled, c2, g_m, g_s, a_m, A, schedule, cursor,
     tile, M, N, K, tiles_n, tiles, count, splits, stride_a, precision, replica, replicas,
-    HALVES: tl.constexpr, HAS_S: tl.constexpr, TIED: tl.constexpr, PRIOR: tl.constexpr, B1: tl.constexpr,
-    B2: tl.constexpr, EPSILON: tl.constexpr, COPY: tl.constexpr, FUSED: tl.constexpr, PRECISION: tl.constexpr,
-    UNIT: tl.constexpr, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr, VECTOR: tl.constexpr,
+    HALVES: tl.constexpr, HAS_S: tl.constexpr, TIED: tl.constexpr, PRIOR: tl.constexpr, KIND: tl.constexpr,
+    B1: tl.constexpr, B2: tl.constexpr, EPSILON: tl.constexpr, COPY: tl.constexpr, FUSED: tl.constexpr,
+    PRECISION: tl.constexpr, UNIT: tl.constexpr, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr,
+    VECTOR: tl.constexpr,
 ):  # fmt: skip
     K = K // UNIT * UNIT  # so that the compiler knows how rows are aligned
     step, rate, correction, beta = settings_now(schedule, cursor, replica, replicas)
@@ -237,11 +237,11 @@ def _update_weights(
         g_l = 2 * s * one
         if PRIOR != "none":
             g_l += beta * (weight_precision[None, :] * s - 1)
-        log_std = adam_at(log_std, g_l, averages + 2 * size, size, at, inside, rate, correction, B1, B2, EPSILON)
+        log_std = step_at(log_std, g_l, averages + 2 * size, size, at, inside, rate, correction, KIND, B1, B2, EPSILON)
         second = tl.exp(2 * log_std)
         tl.store(W_v + at, log_std, mask=inside)
         tl.store(P + pair, second, mask=inside)
-    m = adam_at(m, by_mean, averages, size, at, inside, rate, correction, B1, B2, EPSILON)
+    m = step_at(m, by_mean, averages, size, at, inside, rate, correction, KIND, B1, B2, EPSILON)
     second += m * m
     tl.store(W_m + at, m, mask=inside)
     if COPY:

@@ -10,8 +10,8 @@ from __future__ import annotations
 import triton
 import triton.language as tl
 
-from torchnpn.kernels.triton.adam import adam_at, settings_now
 from torchnpn.kernels.triton.epilogues import padded, row_sums
+from torchnpn.kernels.triton.optimizer import settings_now, step_at
 
 
 @triton.jit
@@ -72,8 +72,8 @@ def sum_inputs(
 def vectors_kernel(
     over_batch, b_m, b_v, b_averages, log_r, log_c, r2, c2, r_averages, c_averages, squares, scaled, schedule, cursor,
     runs, N, K, precision,
-    HAS_B: tl.constexpr, TIED: tl.constexpr, PRIOR: tl.constexpr, B1: tl.constexpr, B2: tl.constexpr,
-    EPSILON: tl.constexpr, VECTOR: tl.constexpr, RUNS: tl.constexpr,
+    HAS_B: tl.constexpr, TIED: tl.constexpr, PRIOR: tl.constexpr, KIND: tl.constexpr, B1: tl.constexpr,
+    B2: tl.constexpr, EPSILON: tl.constexpr, VECTOR: tl.constexpr, RUNS: tl.constexpr,
 ):  # fmt: skip
     """Biases, and tied standard deviations, after the same step: r² and c², and their sums for the next step."""
     replica, replicas = tl.program_id(1).to(tl.int64), tl.num_programs(1).to(tl.int64)
@@ -92,8 +92,10 @@ def vectors_kernel(
             if PRIOR != "none":
                 g_m += beta * precision * m
                 g_l += beta * (precision * s - 1)
-            m = adam_at(m, g_m, b_averages, size, at, inside, rate, correction, B1, B2, EPSILON)
-            log_std = adam_at(log_std, g_l, b_averages + 2 * size, size, at, inside, rate, correction, B1, B2, EPSILON)
+            m = step_at(m, g_m, b_averages, size, at, inside, rate, correction, KIND, B1, B2, EPSILON)
+            log_std = step_at(
+                log_std, g_l, b_averages + 2 * size, size, at, inside, rate, correction, KIND, B1, B2, EPSILON
+            )
             tl.store(b_m + at, m, mask=inside)
             tl.store(b_v + at, log_std, mask=inside)
         if TIED:
@@ -103,7 +105,7 @@ def vectors_kernel(
             if PRIOR != "none":
                 g += beta * (square * sum_of(scaled + replica * K, K, 1024) - K)
             _update_logarithm(
-                log_r, g, r_averages, r2, new, at, inside, size, rate, correction, B1, B2, EPSILON,
+                log_r, g, r_averages, r2, new, at, inside, size, rate, correction, KIND, B1, B2, EPSILON,
             )  # fmt: skip
     else:
         columns = (block - blocks) * VECTOR + tl.arange(0, VECTOR)
@@ -113,7 +115,7 @@ def vectors_kernel(
         if PRIOR != "none":
             total = sum_of(old, blocks, VECTOR)
             g += beta * (tl.load(scaled + at, mask=inside, other=0.0) * total - N)
-        _update_logarithm(log_c, g, c_averages, c2, new, at, inside, size, rate, correction, B1, B2, EPSILON)
+        _update_logarithm(log_c, g, c_averages, c2, new, at, inside, size, rate, correction, KIND, B1, B2, EPSILON)
 
 
 @triton.jit
@@ -129,12 +131,12 @@ def _over_runs(sums, columns, width, stride, runs, replica, replicas, RUNS: tl.c
 
 @triton.jit
 def _update_logarithm(
-    log, g, averages, squares, total, at, inside, size, rate, correction, B1: tl.constexpr, B2: tl.constexpr,
-    EPSILON: tl.constexpr,
+    log, g, averages, squares, total, at, inside, size, rate, correction, KIND: tl.constexpr, B1: tl.constexpr,
+    B2: tl.constexpr, EPSILON: tl.constexpr,
 ):  # fmt: skip
     """New logarithms of tied standard deviations, their squares, and the sum of these."""
     x = tl.load(log + at, mask=inside, other=0.0)
-    x = adam_at(x, g, averages, size, at, inside, rate, correction, B1, B2, EPSILON)
+    x = step_at(x, g, averages, size, at, inside, rate, correction, KIND, B1, B2, EPSILON)
     square = tl.exp(2 * x)
     tl.store(log + at, x, mask=inside)
     tl.store(squares + at, square, mask=inside)
