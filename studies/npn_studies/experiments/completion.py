@@ -114,12 +114,12 @@ class Method(NamedTuple):
     quick: Setting
 
 
-_NETWORKS: dict[str, list[Any]] = {"masking": [0.3, 0.5], "learning_rate": [0.01, 0.03, 0.1], "epochs": [300]}
+_NETWORKS: dict[str, list[Any]] = {"masking": [0.5], "learning_rate": [0.3, 1.0], "epochs": [100]}
 METHODS = {
     "gamma": Method("gamma NPN", gamma_npn, _NETWORKS, {"epochs": 2}),
     "poisson": Method("Poisson NPN", poisson_npn, _NETWORKS, {"epochs": 2}),
-    "nmf": Method("NMF, KL loss", nmf, {"iterations": [50, 100, 200], "alpha": [0.0, 1e-4]}, {"iterations": 5}),
-    "lda": Method("LDA", lda, {"prior": [0.02, 0.1, 0.5], "iterations": [10, 40]}, {"iterations": 1}),
+    "nmf": Method("NMF, KL loss", nmf, {"iterations": [100], "alpha": [0.0, 1e-4]}, {"iterations": 5}),
+    "lda": Method("LDA", lda, {"prior": [0.02, 0.1], "iterations": [10]}, {"iterations": 1}),
 }
 
 
