@@ -220,8 +220,8 @@ def section(record: Record) -> str:
             f"Perplexity of a word, less is better, with {topics} topics or units of the code, learnt from "
             f"{learnt:,} training documents; settings and the share of the training documents' words that is mixed "
             "in were chosen on a fifth of the training documents. Of the gamma network nine settings more were "
-            "looked at on the same documents to see where to search. The networks train with words dropped at random, and so "
-            "have practised for this task; NMF and LDA have not.",
+            "looked at on the same documents to see where to search. The networks train with words dropped at random, "
+            "and so have practised for this task; NMF and LDA have not.",
             table(["", "perplexity", "settings tried", "chosen"], rows),
             f"By perplexity, {order}. Poisson factor analysis itself has no maintained implementation to compare with.",
         ]
