@@ -21,7 +21,7 @@ LARGEST_FILE = 400
 GOAL = Size(2_400, 16)  # of a package
 ABOVE = {  # its goal, and no larger than it is; `families` and `maps` have a file for each thing they list
     "cli": Size(2_400, 19),  # a file for each command
-    "estimators": Size(3_150, 16),
+    "estimators": Size(3_050, 15),
     "families": Size(4_250, 34),
     "kernels": Size(5_500, 37),
     "likelihoods": Size(2_550, 20),

@@ -227,7 +227,7 @@ def test_goals_of_mnist_are_told():
 def test_differences_are_taken_on_the_same_subset():
     figures = {"npn": [1.0, 2.0, 4.0], "dropout": [2.0, 3.0, 6.0]}
     record = {"cells": {f"{name}/100": {"figures": {"error": values}} for name, values in figures.items()}}
-    mean, error = mnist_size.paired(record, "dropout", 100, "error")
+    mean, error = mnist_size.paired(record, ("npn", "dropout"), 100, "error")
     assert mean == pytest.approx(-4 / 3)
     assert error == pytest.approx(np.std([-1, -1, -2], ddof=1) / np.sqrt(3))
 

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 import torch
 from npn_studies.experiments import (
+    budgets,
     digit_grids,
     digits,
     mnist,
@@ -103,7 +104,13 @@ def test_dropout_alone_has_the_best_settings_without_weight_decay():
     assert CHOSEN["dropout_alone"] == best | {"epochs": 200}
 
 
-@pytest.mark.parametrize(("size", "name"), list(itertools.product(STEPS, mnist_size.NAMES)))
+@pytest.mark.parametrize("size", STEPS)
+def test_the_npn_without_an_adversary_has_the_best_settings_that_do_without(size):
+    best = budgets.unopposed(committed("mnist_size_search"), "npn", size)["settings"]
+    assert CHOSEN_BY_SIZE[size]["npn_unopposed"] == best
+
+
+@pytest.mark.parametrize(("size", "name"), list(itertools.product(STEPS, mnist_size_search.grids(100))))
 def test_chosen_settings_of_a_size_are_the_best_of_its_search(size, name):
     assert CHOSEN_BY_SIZE[size][name] == mnist_size_search.best(committed("mnist_size_search"), name, size)
 

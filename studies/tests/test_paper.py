@@ -12,6 +12,8 @@ from npn_studies.experiments import (
     active,
     claims,
     completion,
+    mnist_search,
+    paper_claims,
     paper_digits,
     paper_networks,
     paper_page,
@@ -19,7 +21,7 @@ from npn_studies.experiments import (
 )
 from npn_studies.experiments import record as records
 from npn_studies.experiments.link_metrics import link_quality
-from npn_studies.experiments.verdict import HOLDS, NOT, OPEN, TUNED
+from npn_studies.experiments.verdict import BETTER, HOLDS, NOT, OPEN, TUNED
 from scipy.sparse import csr_matrix
 
 from torchnpn import datasets
@@ -137,4 +139,64 @@ def test_pieces_for_a_gpu_are_left_out_on_a_cpu():
     for key in ("mnist/50000/full", "mnist/10000/none", "mnist/50000/gamma/adam", "links/arxiv/poisson/full"):
         with pytest.raises(paper_digits.MissingData, match="need a GPU"):
             cells[key].run(lambda share: None)
-    assert cells["mnist/50000/full"].settings["epochs"] == cells["links/arxiv/gamma/none"].settings["epochs"] == 2_000
+    assert cells["mnist/50000/full"].settings["epochs"] == 2_000
+
+
+def of_paper(**errors: list[float]) -> dict:
+    cells = {
+        key: {"figures": {"error": error}, "settings": {"epochs": 9, "images": int(key.split("/")[1])}}
+        for key, error in errors.items()
+    }
+    return {"paper": {"cells": cells}}
+
+
+def test_printed_errors_are_judged_by_the_protocol_that_they_come_from():
+    table_2, table_3 = paper_claims.table_2, paper_claims.table_3
+    assert table_2(of_paper()).word == table_3(of_paper()).word == OPEN
+    assert table_2(of_paper(**{"mnist/50000/none": [1.3, 1.4], "mnist/50000/full": [90.0]})).word == HOLDS
+    assert table_2(of_paper(**{"mnist/50000/none": [1.5]})).word == NOT
+    assert table_3(of_paper(**{"mnist/100/none": [20.0]})).word == BETTER
+    assert table_3(of_paper(**{"mnist/100/none": [20.0], "mnist/500/none": [19.0]})).word == HOLDS
+    pair = {"mnist/100/none": [20.0], "mnist/100/full": [90.0]}
+    assert paper_claims.prior(of_paper(**pair)).word == NOT
+    assert paper_claims.dropout_helps(of_paper(**pair, **{"mnist/100/dropout": [19.0]})).word == HOLDS
+    gamma = {"mnist/1000/gamma/adam/none": [17.0]}
+    assert paper_claims.table_2_gamma(of_paper(**gamma)).word == OPEN
+    gamma["mnist/50000/gamma/adam"] = [90.0]
+    judged = paper_claims.table_2_gamma(of_paper(**gamma))
+    assert judged.word == NOT and "17 % (1,000 images, adam without the KL, 9 epochs)" in judged.evidence
+
+
+def errors(record: dict, key: str) -> float:
+    return float(np.mean(record["cells"][key]["figures"]["error"]))
+
+
+def of_gamma_networks(shown: dict) -> bool:
+    cells = shown["paper"]["cells"]
+    with_kl = [key for key in cells if "/gamma/" in key and not key.endswith("/none")]
+    return bool(with_kl) and all(errors(shown["paper"], key) > 80 for key in with_kl)
+
+
+def of_mixtures(shown: dict) -> bool:
+    trials = mnist_search.trials_of(shown["mnist_search"], "bbb")
+    free = [one for one in trials if "adversarial" not in one["settings"]]
+    best = min(free, key=lambda one: mnist_search.score(one["error"], one["nll"]))
+    return best["settings"]["prior"] == "gaussian"
+
+
+SENTENCES = {  # of docs/paper.md, and whether the records agree
+    "with the KL it does not learn": of_gamma_networks,
+    "a mixture of two Gaussians, which lost to one in our search": of_mixtures,
+    "teachers sample forty times as long": lambda shown: (
+        shown["mnist"]["cells"]["bdk"]["settings"]["epochs"] * 40 == paper_networks.EPOCHS
+    ),
+    "After 2,000 epochs the full KL has erased the network": lambda shown: (
+        shown["paper"]["cells"]["boston/authors/full"]["figures"]["rmse"][0] > 9  # the spread of the prices
+    ),
+}
+
+
+@pytest.mark.parametrize("words", SENTENCES)
+def test_sentences_of_the_page_agree_with_the_records(words):
+    assert words in (ROOT.parent / "docs" / "paper.md").read_text(encoding="utf-8")
+    assert SENTENCES[words](found())

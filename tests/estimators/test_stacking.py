@@ -15,6 +15,7 @@ from torchnpn import Moments, NPNClassifier, NPNRegressor
 from torchnpn.columns import Bins
 from torchnpn.estimators import stacking
 from torchnpn.nn import replicas_of
+from torchnpn.rows import copies
 
 RNG = np.random.default_rng(0)
 ROWS = 60
@@ -62,7 +63,7 @@ def test_copies_are_left_out_together():
     X = RNG.normal(size=(40, 3))
     X[::7, 1] = np.nan
     which = RNG.permutation(np.repeat(np.arange(40), 5))
-    same = stacking.copies(X[which], RNG.integers(0, 2, 40)[which])
+    same = copies(X[which], RNG.integers(0, 2, 40)[which])
     assert len(set(same)) == len({*zip(same, which, strict=True)}) == 40
     folds = stacking.Folds.draw(same, 1, seed=0)
     for number in set(same):
@@ -73,7 +74,7 @@ def test_rows_that_are_equal_by_chance_are_no_copies():
     X, y = RNG.integers(0, 3, size=(200, 4)).astype(float), RNG.integers(0, 2, 200)
     assert len({*map(tuple, np.column_stack([X, y]))}) < 200
     for rows, targets in ((X, y), (RNG.normal(size=(200, 1)), y), (scipy.sparse.csr_matrix(X), y)):
-        assert len(set(stacking.copies(rows, targets))) == 200
+        assert len(set(copies(rows, targets))) == 200
 
 
 def test_bins_say_how_far_a_value_has_come_through_each():

@@ -12,7 +12,7 @@ from torchnpn.estimators import stacking
 from torchnpn.estimators.learning import FitOptions
 from torchnpn.families import Distribution
 from torchnpn.nn import replicas_of
-from torchnpn.rows import variance_of_rows
+from torchnpn.rows import copies, variance_of_rows
 from torchnpn.settings import seed_of, short
 
 if TYPE_CHECKING:
@@ -53,7 +53,7 @@ def learn(
         if rows < stacking.LEAST_ROWS:
             raise ValueError(f'calibrate="cross" expects at least {stacking.LEAST_ROWS} rows, got {rows}.')
         model._learn(X, y, None, X_variance, options)
-        part = stacking.Folds.draw(stacking.copies(X, y), 1, model._seed).fold
+        part = stacking.Folds.draw(copies(X, y), 1, model._seed).fold
     with torch.no_grad():
         model._hold_out(model._outputs(X, X_variance), y, part)
 

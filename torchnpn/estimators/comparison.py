@@ -13,6 +13,7 @@ from torchnpn.estimators import stacking
 from torchnpn.io import checks
 from torchnpn.likelihoods import BY_NAME
 from torchnpn.progress import Watch
+from torchnpn.rows import copies
 
 if TYPE_CHECKING:
     from torchnpn.estimators.regressor import NPNRegressor
@@ -100,6 +101,6 @@ def _left_out(model: NPNRegressor, name: str, X: Any, y: Array, weight: Array | 
     t, targets = trial._begin_family(X, y, weight, len(X))
     trial._start_again()
     data = trial._inputs(X, None), t, weight
-    trained = trial._trained(_NETWORKS, data, targets, stacking.copies(X, y), _NETWORKS.member_kl_weights, Watch())
+    trained = trial._trained(_NETWORKS, data, targets, copies(X, y), _NETWORKS.member_kl_weights, Watch())
     logs: Array = trained.left_out[0]
     return logs if trial._censored else logs - np.log(trial.units_.scale).sum()

@@ -13,7 +13,7 @@ from torch.distributions import constraints
 
 from torchnpn.censoring import bounds_of
 from torchnpn.conformal import HeldOut, calibrated, levels
-from torchnpn.estimators import calibration, censored, comparison
+from torchnpn.estimators import calibration, comparison
 from torchnpn.estimators.exposure import Exposure, GivenTarget, check_link, checked_exposure, rates, split_exposure
 from torchnpn.estimators.learning import Member, Plan, all_or_nothing, regression_steps, regression_units
 from torchnpn.estimators.predictive import ArrayMoments, ArrayVarianceParts, DistributionRegressor, Predictive
@@ -24,7 +24,7 @@ from torchnpn.likelihoods import BY_NAME, Censored, Exposed, Likelihood, Units, 
 from torchnpn.moments import Moments
 from torchnpn.nn import Linear, MeanAndNoise, replicas_of
 from torchnpn.progress import Callback
-from torchnpn.rows import check_size, check_units, in_network_units
+from torchnpn.rows import censored, check_size, check_units, in_network_units
 from torchnpn.settings import check_choice
 
 Array = NDArray[Any]

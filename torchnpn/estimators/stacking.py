@@ -12,7 +12,6 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, Self
 
 import numpy as np
-import scipy.sparse
 import torch
 from numpy.typing import NDArray
 
@@ -33,30 +32,6 @@ _RATE_OF_MANY = 0.003  # a step changes an output by as much as all its inputs t
 _WORK = 1_000_000  # inputs times steps
 _ROUNDS = 500  # of expectation and maximisation
 _LEAST_SHARE = 0.02  # of a setting; others are left out, which makes predictions faster
-
-
-def copies(X: Any, y: Array) -> Array:  # (rows, features), (rows, …) -> (rows,)
-    """A number for each row, the same for rows that are copies of each other: one would tell what its twin is.
-
-    Equal rows are copies where some column, or the target, has nearly as many values as there are different rows. In a
-    table of few categories rows are equal by chance, and all count as different. So do sparse rows.
-    """
-    different = np.arange(X.shape[0])
-    if scipy.sparse.issparse(X):
-        return different
-    values, found = 0, np.zeros(len(X), np.int64)
-    for column in (*X.T, *y.reshape(len(y), -1).T):
-        numbers = _numbered(column)
-        values = max(values, int(numbers.max()) + 1)
-        found = _numbered(found * (int(numbers.max()) + 1) + numbers)
-        if found.max() + 1 == len(X):
-            return different
-    return found if 2 * values > found.max() + 1 else different
-
-
-def _numbered(values: Array) -> Array:
-    """The place of each among the sorted different ones; NaN is one of them."""
-    return np.unique(values, return_inverse=True)[1].reshape(-1)
 
 
 class Candidates(NamedTuple):
@@ -208,7 +183,7 @@ class Folds(NamedTuple):
         """Parts of the same size, or of nearly that size: some networks then see a few rows less than they might.
 
         Args:
-            same: (rows,) a number for each row; rows with the same number come into the same part (`copies`).
+            same: (rows,) a number for each row; rows with the same number come into the same part (`rows.copies`).
             settings: How many networks there are for each part.
             seed: Of the draw.
         """

@@ -33,6 +33,7 @@ from torchnpn.rows import (
     checked_rows,
     checked_subsets,
     checked_weight,
+    copies,
     distinct_labels,
     split_for_patience,
     variance_of_rows,
@@ -113,7 +114,7 @@ class SupervisedEstimator(NPNEstimator):
         """Rows to learn from, and those that say when to stop; a row of each class is learnt from."""
         of_classes = is_classifier(self) and len(distinct_labels(y)) > 0  # which says in words what cannot be sorted
         learnt: Any = np.unique(y, return_index=True)[1] if of_classes else []
-        same, seed = stacking.copies(X, y), seed_of(self.random_state)
+        same, seed = copies(X, y), seed_of(self.random_state)
         parts = split_for_patience(same, self.validation_fraction, seed, np.asarray(learnt, np.int64))
         seen, out = (
             (X[rows], y[rows], None if weight is None else weight[rows], variance_of_rows(X_variance, rows, X.shape))
@@ -261,7 +262,7 @@ class SupervisedEstimator(NPNEstimator):
         if chosen:
             self._bins = Bins.learn(self.inputs_.standardised(X))
         data, validation = (self._inputs(X, X_variance), t, weight), self._learnable_validation(options)
-        same = stacking.copies(X, y)
+        same = copies(X, y)
         repeated = rows / (int(same.max()) + 1)  # copies say no more than the row that they are of
         every = [self._one(seen)]
         if chosen:

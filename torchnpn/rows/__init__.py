@@ -3,11 +3,13 @@
 __all__: list[str] = []  # nothing for users
 
 # For other packages of torchnpn:
+from torchnpn.rows import censored as censored
 from torchnpn.rows import validation as validation
 from torchnpn.rows.beyond import Beyond as Beyond
 from torchnpn.rows.encoding import check_categorical as check_categorical
 from torchnpn.rows.encoding import check_number_columns as check_number_columns
 from torchnpn.rows.held_out import HeldOutRows as HeldOutRows
+from torchnpn.rows.held_out import copies as copies
 from torchnpn.rows.held_out import split_for_patience as split_for_patience
 from torchnpn.rows.held_out import variance_of_rows as variance_of_rows
 from torchnpn.rows.inputs import Inputs as Inputs

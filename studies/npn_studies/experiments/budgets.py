@@ -13,7 +13,7 @@ from npn_studies.experiments.digit_methods import METHODS, Setting
 from npn_studies.experiments.digit_settings import CHOSEN, STEPS
 from npn_studies.experiments.experiment import Record
 from npn_studies.experiments.links_page import LABELS
-from npn_studies.experiments.tables import Summary, table
+from npn_studies.experiments.tables import table
 
 _ASKED = "masks", "samples", "epochs"  # that settings may differ in and be the same network
 
@@ -148,24 +148,9 @@ def _of_sizes(search: Record) -> str:
         [
             table(head, lines),
             "Steps are the same for all. Dropout alone was searched without an adversary, the NPN with one for 18 "
-            "of its settings. Without any adversary, by the search's own validation images:",
-            without_adversary(search),
+            "of its settings; the NPN without one has the best of the others.",
         ]
     )
-
-
-def without_adversary(search: Record) -> str:
-    """The best validation errors of NPN and dropout where no row was moved: the paper's comparison, like for like."""
-    lines = []
-    for name in ("npn", "dropout", "dropout_alone"):
-        best = [unopposed(search, name, size) for size in STEPS]
-        lines.append([METHODS[name].label, *(f"{Summary.of(one['error']).mean:.2f}" for one in best)])
-    ours, theirs = (
-        [Summary.of(unopposed(search, name, size)["error"]).mean for size in STEPS] for name in ("npn", "dropout_alone")
-    )
-    gaps = [f"{one - other:+.2f}" for one, other in zip(ours, theirs, strict=True)]
-    lines.append(["NPN - dropout alone", *gaps])
-    return table(["validation error, %, two subsets", *(f"{size:,}" for size in STEPS)], lines)
 
 
 def unopposed(search: Record, name: str, size: int) -> dict[str, Any]:

@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 
-from npn_studies.experiments import active, budgets, document_claims, mnist_size
+from npn_studies.experiments import active, document_claims, mnist_search, mnist_size, paper_claims
 from npn_studies.experiments.digit_settings import STEPS
 from npn_studies.experiments.tables import Summary, table
 from npn_studies.experiments.verdict import BETTER, HOLDS, NOT, OPEN, TUNED, Claim, Records, Verdict, cell, judged, mean
@@ -25,22 +25,6 @@ def _like_tanh(found: Records) -> Verdict:
     one = found["activations"]["cells"]["gamma"]
     gap = dict(zip(one["settings"]["taus"], one["figures"]["from_tanh"], strict=True))[1.5]
     return Verdict(HOLDS, f"at most {gap:.2f} from tanh(x)")
-
-
-def _prior(found: Records) -> Verdict:
-    cells = found["paper"]["cells"]
-    places = {"toy": "std_far", "boston/authors": "rmse", "mnist/100": "error"}
-    words = {"std_far": "std at ±6", "rmse": "Boston RMSE", "error": "error with 100 images, %"}
-    told, worse = [], []
-    for place, key in places.items():
-        pair = [cells.get(f"{place}/{name}") for name in ("full", "none")]
-        if None not in pair:
-            full, none = (mean(one["figures"][key]) for one in pair)
-            told.append(f"{words[key]} {full:.3g} with the whole KL, {none:.3g} without")
-            worse.append(full > none)
-    if not told:
-        return Verdict(OPEN, "no network of it yet")
-    return judged(not all(worse), "; ".join(told))
 
 
 # Section 4.1 ---------------------------------------------------------------------------------------------------------
@@ -125,6 +109,16 @@ def _comparable(found: Records) -> Verdict:
     return judged(max(v.mean for v in rows.values()) - min(v.mean for v in rows.values()) < 0.11, told)
 
 
+def _mixture_prior(found: Records) -> Verdict:
+    trials = mnist_search.trials_of(found["mnist_search"], "bbb")
+    free = [one for one in trials if "adversarial" not in one["settings"]]
+    best = {
+        kind: min(one["error"] for one in free if one["settings"]["prior"] == kind) for kind in ("gaussian", "mixture")
+    }
+    told = f"best of the search, validation images: {best['gaussian']} % with one, {best['mixture']} % with a mixture"
+    return judged(best["gaussian"] > best["mixture"] + 0.2, told, TUNED)
+
+
 def _wide_dropout(found: Records) -> Verdict:
     narrow, wide = _errors(found, "dropout_unopposed"), _errors(found, "dropout_1600")
     gap = _gap(wide, narrow)
@@ -142,28 +136,17 @@ def _seconds(found: Records) -> Verdict:
 
 
 def _margin_alone(found: Records) -> Verdict:
-    gaps = [mnist_size.paired(found["mnist_size"], "dropout_alone", size, "error").mean for size in STEPS]
-    like = [
-        mean(budgets.unopposed(found["mnist_size_search"], "npn", size)["error"])
-        - mean(budgets.unopposed(found["mnist_size_search"], "dropout_alone", size)["error"])
-        for size in STEPS
-    ]
-    told = (
-        f"NPN minus dropout alone with 100 / 500 / 2,000 / 10,000 images: {_listed(gaps)} points on test images, where "
-        f"the NPN has an adversary; {_listed(like)} on validation images, where neither has"
-    )
-    return judged(gaps[0] < gaps[-1] and like[0] < like[-1], told)
+    gaps = [mnist_size.paired(found["mnist_size"], mnist_size.ALIKE, size, "error") for size in STEPS]
+    told = "NPN minus dropout alone, neither with an adversary, 100 / 500 / 2,000 / 10,000 images: "
+    told += " / ".join(map(str, gaps)) + " points"
+    return judged(gaps[0].mean < gaps[-1].mean - 2 * math.hypot(gaps[0].error, gaps[-1].error), told)
 
 
 def _margin_tuned(found: Records) -> Verdict:
-    gaps = [mnist_size.paired(found["mnist_size"], "dropout", size, "error") for size in STEPS]
+    gaps = [mnist_size.paired(found["mnist_size"], mnist_size.OPPOSED, size, "error") for size in STEPS]
     clear = [gap.mean < -2 * gap.error for gap in gaps]
     told = "NPN minus dropout with weight decay and adversary: " + " / ".join(map(str, gaps)) + " points"
     return judged(clear[0], told, TUNED)
-
-
-def _listed(values: list[float]) -> str:
-    return " / ".join(f"{value:+.2f}" for value in values)
 
 
 def _calibrated(found: Records) -> Verdict:
@@ -213,21 +196,26 @@ def _active(found: Records) -> Verdict:
 CLAIMS = (
     Claim("2.3, Theorem 1", "v = r - q exp(-τ u_i) has moments in closed form", ("activations",), _theorem_1),
     Claim("Supplement B", "1 - exp(-1.5x) is very similar to tanh(x)", ("activations",), _like_tanh),
-    Claim("2.4, supplement F", "The KL from N(0, 10⁴) regularises the weights", ("paper",), _prior, True),
+    Claim("2.4, supplement F", "The KL from N(0, 10⁴) regularises the weights", ("paper",), paper_claims.prior, True),
     Claim("4.1", "Most of the curve lies within ±3 std, for NPN and BDK", ("toy",), _keeps_curve, True),
     Claim("4.1", "The variance of PBP, BDK and NPN grows away from the data", ("toy",), _diverges),
     Claim("4.1", "NPN's variance begins to grow at x = 0", ("toy",), _from_zero),
     Claim("4.1", "Boston: NPN has less error than PBP and BDK", ("uci",), _boston),
+    Claim("4.2, Table 2", "Gaussian NPN has 1.25 % test errors on MNIST", ("paper",), paper_claims.table_2),
+    Claim("4.2, Table 2", "gamma NPN has 1.27 %", ("paper",), paper_claims.table_2_gamma),
+    Claim("4.2, Table 3", "29.97 / 13.79 / 7.89 / 3.28 % with fewer images", ("paper",), paper_claims.table_3),
+    Claim("Supplement E", "Dropout regularises NPN", ("paper",), paper_claims.dropout_helps),
     Claim("4.2, Table 2", "Gaussian NPN has less error than dropout", ("mnist",), _beats_dropout, True),
     Claim("4.2, Table 2", "Gaussian NPN is the best of all methods", ("mnist",), _adversary),
     Claim("4.2, Table 2", "gamma NPN has slightly less error than dropout", ("mnist",), _gamma_beats_dropout, True),
     Claim("4.2", "BDK and BBB do about as well as dropout", ("mnist",), _comparable),
+    Claim("4.2", "BBB with one Gaussian as its prior errs by half a point more", ("mnist_search",), _mixture_prior),
     Claim("4.2", "Dropout with 1,600 units is worse than with 800", ("mnist",), _wide_dropout),
     Claim("4.2", "An epoch of NPN takes three times that of a plain network", ("mnist",), _seconds),
     Claim(
         "4.2, Table 3",
         "The lead over dropout grows as the training set shrinks",
-        ("mnist_size", "mnist_size_search"),
+        ("mnist_size",),
         _margin_alone,
         True,
     ),

@@ -373,6 +373,7 @@ _NETWORK = "hidden", "epochs", "batch_size"
 _NPN = *_NETWORK, "rate", "input_rate", "prior_precision", "masks"
 METHODS = {
     "npn": Method("Gaussian NPN", _NPN, gaussian_npn),
+    "npn_unopposed": Method("Gaussian NPN, no adversary", _NPN, gaussian_npn),
     "npn_mixture": Method("mixture of 5 Gaussian NPN", _NPN, mixed(gaussian_npn)),
     "gamma": Method("gamma NPN", (*_NPN, "gains"), gamma_npn),
     "dropout": Method("dropout, weight decay", _NETWORK, dropout),

@@ -66,6 +66,12 @@ def _npn(rates: tuple[float, float], decay: float, radius: float) -> Setting:
     return {"learning_rate": 0.001, **_rates(rates), **strength, "masks": True}
 
 
+def _unopposed(rates: tuple[float, float], decay: float, **masks: bool) -> Setting:
+    """Without an adversary; asked with masks where the search did."""
+    strength = {"prior_precision": 10_000.0, "kl_weight": decay / 10_000.0}
+    return {"learning_rate": 0.001, **_rates(rates), **strength, **masks}
+
+
 def _dropout(rates: tuple[float, float], decay: float, learning_rate: float) -> Setting:
     return {"learning_rate": learning_rate, "prior_precision": decay, **_rates(rates)}
 
@@ -86,24 +92,28 @@ def _rates(rates: tuple[float, float]) -> Setting:
 _BY_SIZE: dict[int, dict[str, Setting]] = {
     100: {
         "npn": _npn((0.6, 0.5), 0.4, 1.0),
+        "npn_unopposed": _unopposed((0.6, 0.5), 0.4, masks=True),
         "dropout": _opposed((0.6, 0.5), 0.8, 1.0),
         "dropout_alone": _dropout((0.7, 0.6), 0.0, 0.0001),
         "bdk": _bdk(0.1 / 100, 0.01),
     },
     500: {
         "npn": _npn((0.4, 0.5), 1.2, 1.0),
+        "npn_unopposed": _unopposed((0.6, 0.5), 0.3),
         "dropout": _opposed((0.6, 0.5), 1.2, 1.0),
         "dropout_alone": _dropout((0.6, 0.7), 0.0, 0.0015),
         "bdk": _bdk(0.3 / 500, 0.003),
     },
     2_000: {
         "npn": _npn((0.3, 0.4), 1.0, 1.5),
+        "npn_unopposed": _unopposed((0.5, 0.5), 0.6),
         "dropout": _opposed((0.3, 0.4), 2.0, 1.5),
         "dropout_alone": _dropout((0.6, 0.5), 0.0, 0.0007),
         "bdk": _bdk(0.4 / 2_000, 0.01),
     },
     10_000: {
         "npn": _npn((0.2, 0.3), 2.0, 1.0),
+        "npn_unopposed": _unopposed((0.4, 0.4), 2.0),
         "dropout": _opposed((0.2, 0.3), 4.0, 1.5),
         "dropout_alone": _dropout((0.5, 0.4), 0.0, 0.0003),
         "bdk": _bdk(0.3 / 10_000, 0.003),

@@ -27,8 +27,15 @@ PAPER = {  # test error in percent, as printed
     "dropout": {100: "32.58", 500: "15.39", 2_000: "8.78", 10_000: "3.53"},
     "bdk": {100: "30.08", 500: "14.34", 2_000: "8.31", 10_000: "3.55"},
 }
-NAMES = "npn", "dropout_alone", "dropout", "bdk"
-PRINTED = {"npn": "npn", "dropout_alone": "dropout", "bdk": "bdk"}  # our row -> the paper's
+NAMES = "npn_unopposed", "dropout_alone", "npn", "dropout", "bdk"
+PRINTED = {"npn_unopposed": "npn", "dropout_alone": "dropout", "bdk": "bdk"}  # our row -> the paper's
+ALIKE = "npn_unopposed", "dropout_alone"  # as in the paper: neither has an adversary or weight decay
+OPPOSED = "npn", "dropout"
+PAIRS = {
+    "NPN - dropout alone, no adversary": ALIKE,
+    "NPN - dark knowledge, no adversary": ("npn_unopposed", "bdk"),
+    "NPN - dropout with weight decay, adversary for both": OPPOSED,
+}
 GOALS = {100: (21.0, 0.70), 500: (8.8, 0.29), 2_000: (4.3, 0.145), 10_000: (2.2, 0.075)}  # NPN's error, NLL: set before
 
 
@@ -67,9 +74,10 @@ def figure_of(record: Record, name: str, size: int, key: str) -> list[float]:
     return found
 
 
-def paired(record: Record, other: str, size: int, key: str) -> Summary:
-    """NPN minus another method, subset by subset."""
-    return Summary.of(np.subtract(figure_of(record, "npn", size, key), figure_of(record, other, size, key)).tolist())
+def paired(record: Record, pair: tuple[str, str], size: int, key: str) -> Summary:
+    """One method minus another, subset by subset."""
+    ours, theirs = (figure_of(record, name, size, key) for name in pair)
+    return Summary.of(np.subtract(ours, theirs).tolist())
 
 
 def section(record: Record) -> str:
@@ -87,19 +95,18 @@ def section(record: Record) -> str:
         [f"{METHODS[ours].label}, paper", *(PAPER[theirs][size] for size in sizes)] for ours, theirs in PRINTED.items()
     ]
     pairs = [
-        [f"{label}, NPN - {METHODS[other].label}", *(str(paired(record, other, size, key)) for size in sizes)]
+        [f"{label}, {words}", *(str(paired(record, pair, size, key)) for size in sizes)]
         for key, label in (("error", "error"), ("nll", "NLL"))
-        for other in NAMES[1:]
+        for words, pair in PAIRS.items()
     ]
     count = len(figure_of(record, "npn", sizes[0], "error"))
     return "\n\n".join(
         [
             f"Networks 784-800-800-10 on random subsets of the 50,000 images, the same {count} for all methods; "
             f"means over subsets, on all test images. Training takes {_listed([STEPS[size] for size in sizes])} "
-            "steps. NPN and dropout with weight decay use adversarial training (see `mnist`), which won in the "
-            "searches of both at every size, and lost in those of dark knowledge; dropout alone is searched "
-            "without, as in the paper. So the paper's comparison, NPN and dropout with neither an adversary, cannot "
-            "be read off this table; on the validation images of the search it can: [Budgets](#budgets).",
+            "steps. The rows “Gaussian NPN” and “dropout, weight decay” use adversarial training (see `mnist`), which "
+            "won in the searches of both at every size, and lost in those of dark knowledge. The paper compares an NPN "
+            "without an adversary with dropout alone; these two rows have the best settings without one.",
             "Test error, %:",
             table(head, [*measured("error"), *printed]),
             "NLL:",

@@ -9,6 +9,7 @@ import numpy as np
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
+from npn_studies.experiments.paper_digits import FEWEST
 from torchnpn.plots import LIGHT, legend, line, panels
 
 Array = NDArray[Any]
@@ -80,7 +81,8 @@ def _band(ax: Any, curve: Mapping[str, Sequence[float]], title: str) -> None:
 def _bins(ax: Any, bins: Mapping[str, Any], images: int) -> None:
     """Accuracy against the bin."""
     for colour, way in zip(LIGHT.series[1:], BIN_LABELS, strict=False):
-        accuracy = [np.nan if value is None else value for value in bins[way]["accuracy"]]
+        each = zip(bins[way]["accuracy"], bins[way]["count"], strict=True)
+        accuracy = [value if count >= FEWEST else np.nan for value, count in each]
         ax.plot(range(1, len(accuracy) + 1), accuracy, color=colour, marker="o", markersize=4, linewidth=1.5)
     ax.set_xticks(range(1, 11))
     ax.set(title=f"Accuracy, %, {images:,} images, no KL", xlabel="bin of Σ a_s, 0.04 wide (10: beyond)")

@@ -99,13 +99,15 @@ were drawn. A fifth of the rows is held out at random; each table has {splits} w
   clothing) and classes lost (leaves).
 - **What it is not.** No method is tuned for a table; tuned methods would be another comparison. There are no tables of
   millions of rows, no columns of text, and rows are held out at random where some tables have several of one person.
-  With so few splits, the figures of a table of a few hundred rows are largely chance; ranks over all tables are less so.
+  With so few splits, the figures of a table of a few hundred rows are largely chance; ranks over all tables are
+  less so.
 
 Code: `studies/npn_studies/tabular`; `python -m npn_studies.tabular run` repeats it.
 
 ## All methods
 
-Each on the tables that it has, and its losses beside those of NPN there.
+Each on the tables that it has, and its losses beside those of NPN there. Splits were run on two machines with more
+processes than cores, so that seconds are too many by up to twice.
 
 {methods}
 
@@ -134,6 +136,7 @@ def page(record: Record, found: Mapping[str, Record]) -> str:
     kinds = {kind: sum(TABLES[name].kind == kind for name in shown) for kind in KINDS}
     rows = [cell["figures"]["rows"][0] for cell in record["cells"].values() if "rows" in cell["figures"]]
     fewest, splits = (pick(cell["settings"]["splits"] for cell in record["cells"].values()) for pick in (min, max))
+    several = str(splits) if fewest == splits else f"{fewest} to {splits}"
     return _PAGE.format(
         brief=brief(record),
         count=len(_present(record, CONTEST)),
@@ -142,9 +145,7 @@ def page(record: Record, found: Mapping[str, Record]) -> str:
         low=f"{min(rows):,.0f}",
         high=f"{max(rows):,.0f}",
         kinds=", ".join(f"{count} with {KINDS[kind]}" for kind, count in kinds.items() if count),
-        splits="one such split"
-        if splits == 1
-        else f"{'' if fewest == splits else f'{fewest} to '}{splits} such splits",
+        splits="one such split" if splits == 1 else f"{several} such splits",
         a_seed="a fixed seed" if splits == 1 else "fixed seeds",
         distances=_distance_table(record),
         lost=_lost(record),

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from torchnpn.likelihoods import BY_NAME, Likelihood, Units
-from torchnpn.rows import in_network_units
+from torchnpn.rows.targets import in_network_units
 
 Array = NDArray[Any]
 
