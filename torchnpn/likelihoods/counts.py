@@ -94,9 +94,12 @@ class PoissonCounts(Likelihood):
         if not self.elbo:
             return predictive
         log_mean, s = _log_rate(o)
-        at_mean = _counts(log_mean, (0.0 * log_mean + self.overdispersion) + NEAR_POISSON)
-        bound = 0.5 * y.double() * s - observed(at_mean.log_prob(y))
+        bound = 0.5 * y.double() * s - observed(self._log_prob_at_mean(y.double(), log_mean))
         return mixed_loss(predictive, bound, self.elbo)
+
+    def _log_prob_at_mean(self, y: Tensor, log_mean: Tensor) -> Tensor:
+        """log p(y) of the count whose rate is its mean."""
+        return y * log_mean - torch.exp(log_mean) - torch.lgamma(y + 1)
 
 
 def _log_rate(o: Moments) -> tuple[Tensor, Tensor]:
@@ -145,3 +148,6 @@ class NegativeBinomialCounts(PoissonCounts):
     @property
     def overdispersion(self) -> Tensor:  # (*replicas, 1, targets)
         return exp_of_parameter(self.log_overdispersion)
+
+    def _log_prob_at_mean(self, y: Tensor, log_mean: Tensor) -> Tensor:
+        return _counts(log_mean, (0.0 * log_mean + self.overdispersion) + NEAR_POISSON).log_prob(y)
