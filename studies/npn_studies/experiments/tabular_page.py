@@ -27,6 +27,7 @@ _REASONS = {
     "quine": "29 rows to judge by",
     "glass": "43 rows to judge by, of six classes",
     "mcycle": "27 rows to judge by",
+    "powerplant": "trees follow small local structure that networks of this size smooth over; HGB is ahead, too",
 }
 KINDS = {"gaussian": "a number", "amounts": "a positive amount", "counts": "a count", "classes": "classes"}
 
