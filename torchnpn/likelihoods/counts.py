@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 from torch.distributions import constraints
 
-from torchnpn.families import NegativeBinomial
+from torchnpn.families import NegativeBinomial, Poisson
 from torchnpn.kernels import cpu
 from torchnpn.likelihoods.base import (
     Likelihood,
@@ -99,7 +99,7 @@ class PoissonCounts(Likelihood):
 
     def _log_prob_at_mean(self, y: Tensor, log_mean: Tensor) -> Tensor:
         """log p(y) of the count whose rate is its mean."""
-        return y * log_mean - torch.exp(log_mean) - torch.lgamma(y + 1)
+        return Poisson.unchecked(torch.exp(log_mean)).log_prob(y)
 
 
 def _log_rate(o: Moments) -> tuple[Tensor, Tensor]:
