@@ -21,7 +21,7 @@ TESTS = Path(__file__).parents[1]
 CASES = [
     *("-".join(case) for case in product(ranks.ENGINES, ranks.TARGETS)),
     *("-".join([*case, "weighted"]) for case in product(ranks.ENGINES, ranks.TARGETS)),
-    "replicas-chain", "loader", "sharded", "estimators",
+    "replicas-chain", "loader", "estimators",
 ]  # fmt: skip
 
 
@@ -49,6 +49,15 @@ def test_processes_train_what_one_trains(tmp_path):
         for name, array in expected.items():
             bound = 1e-5 if name.endswith("curve") else 1e-4
             np.testing.assert_allclose(found[name], array, rtol=bound, atol=bound, err_msg=f"{name}, {processes}")
+
+
+@pytest.mark.slow
+def test_layers_can_be_sharded_in_a_loop_of_ones_own(tmp_path):
+    done = torchrun(4, ranks.__file__, tmp_path / "found.npz", "sharded")
+    assert done.returncode == 0, done.stderr
+    found = np.load(tmp_path / "found.npz")
+    for name, array in ranks.results(["sharded"]).items():
+        np.testing.assert_allclose(found[name], array, rtol=1e-4, atol=1e-4, err_msg=name)
 
 
 @pytest.mark.slow

@@ -107,6 +107,7 @@ def _both_below(h: np.ndarray, k: np.ndarray, s: np.ndarray) -> np.ndarray:
     tiny = np.finfo(np.float64).tiny
     h, k = (np.where(np.abs(x) < tiny, tiny, x) for x in (h, k))
     across, root = 1 + s, np.sqrt(1 + 2 * s)  # of ρ = s/(1+s): √(1 - ρ²) = root/across
-    first = special.owens_t(h, ((k - h) * across / h + 1) / root)
-    second = special.owens_t(k, ((h - k) * across / k + 1) / root)
+    with np.errstate(over="ignore"):  # T(h, ∞) is known
+        first = special.owens_t(h, ((k - h) * across / h + 1) / root)
+        second = special.owens_t(k, ((h - k) * across / k + 1) / root)
     return np.asarray(0.5 * (special.ndtr(h) + special.ndtr(k) - ((h < 0) & (k > 0))) - first - second)
