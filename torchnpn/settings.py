@@ -38,11 +38,13 @@ def check_number(name: str, value: Any, among: Range, *, words: Iterable[str] = 
         raise ValueError(f"{name} expects {expected}{_or_none(optional)}, got {short(value)}.")
 
 
-def check_count(name: str, value: Any, most: float = math.inf, *, least: int = 1, optional: bool = False) -> None:
-    """Raise unless a setting is a whole number in a range; or None, where that is allowed."""
+def check_count(
+    name: str, value: Any, most: float = math.inf, *, least: int = 1, optional: bool = False, none: str = "choose it"
+) -> None:
+    """Raise unless a setting is a whole number in a range; or None, where that is allowed: to do what `none` says."""
     if not (optional and value is None) and not (is_whole(value) and least <= value <= most):
         limit = f"from {least}" if most == math.inf else f"from {least} to {most:,}"
-        raise ValueError(f"{name} expects a whole number {limit}{_or_none(optional)}, got {short(value)}.")
+        raise ValueError(f"{name} expects a whole number {limit}{_or_none(optional, none)}, got {short(value)}.")
 
 
 def check_choice(name: str, value: Any, options: Iterable[str]) -> None:
@@ -126,5 +128,5 @@ def short(value: Any) -> str:
     return text if len(text) <= 80 else text[:77] + "…"
 
 
-def _or_none(optional: bool) -> str:
-    return ", or None to choose it" if optional else ""
+def _or_none(optional: bool, none: str = "choose it") -> str:
+    return f", or None to {none}" if optional else ""

@@ -360,7 +360,7 @@ class SupervisedEstimator(NPNEstimator):
         calibration.check(self.calibrate)
         check_choice("effort", self.effort, ("quick", "default", "best"))
         check_number("validation_fraction", self.validation_fraction, PROPER_SHARE)
-        check_count("patience", self.patience, optional=True)
+        check_count("patience", self.patience, optional=True, none="train to the end")
         check_flag("warm_start", self.warm_start)
         if self.warm_start and self.calibrate is not None:
             raise ValueError("warm_start goes with calibrate=None: rows held out now were learnt from before.")
